@@ -1,0 +1,70 @@
+/* Commands and options. One table (options.def) is the source of parsing, help, the configuration file, later man
+ * pages and completions. Exit codes: 0 fine, 1 error, 2 usage, 3 no data or a needed check failed. */
+#ifndef INGERO_CLI_CLI_H
+#define INGERO_CLI_CLI_H
+
+#include "base/util.h"
+
+enum { EXIT_OK = 0, EXIT_ERROR = 1, EXIT_USAGE = 2, EXIT_NODATA = 3 };
+
+enum cli_command_id {
+	CMD_CHECK = 1 << 0,
+	CMD_TRACE = 1 << 1,
+	CMD_EXPLAIN = 1 << 2,
+	CMD_QUERY = 1 << 3,
+	CMD_MCP = 1 << 4,
+	CMD_DASHBOARD = 1 << 5,
+	CMD_MERGE = 1 << 6,
+	CMD_EXPORT = 1 << 7,
+	CMD_DEMO = 1 << 8,
+	CMD_VERSION = 1 << 9,
+	CMD_ALL = (1 << 10) - 1,
+};
+
+/* Kinds of option values. An optional-value BOOL accepts --record, --record=false, never the next word. */
+enum option_kind { OPTK_BOOL, OPTK_STRING, OPTK_UINT, OPTK_SIZE, OPTK_DURATION, OPTK_DOUBLE, OPTK_PIDS, OPTK_CHOICE };
+
+/* An option whose issue has not landed is in the table with OPTF_LATER and refused with one clear line. */
+enum option_flag { OPTF_LATER = 1 << 0, OPTF_REPEAT = 1 << 1 };
+
+enum option_id {
+#define OPTION(id, ...) OPT_##id,
+#include "cli/options.def"
+#undef OPTION
+	OPT_COUNT
+};
+
+struct cli_context; /* parsed command line + environment + configuration file */
+
+struct cli_command {
+	enum cli_command_id id;
+	const char *name;
+	const char *summary;  /* one line for `ingero --help` */
+	const char *usage;    /* "ingero query [flags] [SQL]" */
+	const char *examples; /* newline-separated */
+	int max_positional;
+	int (*run)(struct cli_context *ctx); /* returns the exit code; NULL = belongs to a later version */
+};
+
+/* Typed access; precedence flag > environment > configuration file > default. */
+bool opt_bool(const struct cli_context *ctx, enum option_id id);
+const char *opt_str(const struct cli_context *ctx, enum option_id id); /* NULL when unset and without default */
+uint64_t opt_u64(const struct cli_context *ctx, enum option_id id);    /* UINT, SIZE (bytes), DURATION (ns) */
+double opt_double(const struct cli_context *ctx, enum option_id id);
+/* PIDS: borrowed array. */
+size_t opt_pids(const struct cli_context *ctx, enum option_id id, const uint32_t **ret_pids);
+bool opt_given(const struct cli_context *ctx, enum option_id id); /* by flag, environment or file */
+size_t cli_positional(const struct cli_context *ctx, const char *const **ret_args);
+
+/* The database of this command line: --db/-d, INGERO_DB, the invoking user's default. */
+int cli_db_path(const struct cli_context *ctx, char *buf, size_t size);
+/* Node name: --node, agent.node, host name; refuses a colon. */
+int cli_node(const struct cli_context *ctx, char *buf, size_t size);
+
+/* The commands, one file each. */
+int cmd_trace(struct cli_context *ctx);
+int cmd_query(struct cli_context *ctx);
+int cmd_check(struct cli_context *ctx);
+int cmd_version(struct cli_context *ctx);
+
+#endif
