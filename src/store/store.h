@@ -1,6 +1,6 @@
 /* The recording: one SQLite file (docs/schema.md). Writing (this header) belongs to `trace`; reading is
- * store/reader.h. One writer thread owns the one write connection; the functions here only queue (except open and
- * close) and may be called from one thread at a time. */
+ * store/reader.h. One writer thread owns the one write connection; the functions here only queue (except open
+ * and close) and may be called from one thread at a time. */
 #ifndef INGERO_STORE_STORE_H
 #define INGERO_STORE_STORE_H
 
@@ -10,8 +10,8 @@ struct store; /* a recording being written */
 
 struct store_options {
 	const char *path;
-	uint64_t max_bytes;	/* --max-db; 0 = unlimited */
-	uid_t owner_uid;	/* files we create get this owner; (uid_t)-1 = leave */
+	uint64_t max_bytes; /* --max-db; 0 = unlimited */
+	uid_t owner_uid;    /* files we create get this owner; (uid_t)-1 = leave */
 	gid_t owner_gid;
 	const char *node;
 	const char *version;	/* program version */
@@ -30,10 +30,11 @@ struct store_stats {
 	char reason[160];
 };
 
-/* Creates or continues the file (0600, O_NOFOLLOW, missing parent directories 0700; only what we create is chowned),
- * takes the exclusive writer lock, closes sessions left open by a crash as "cut", starts the writer thread and a
- * session row. Returns 0 or negative errno with one sentence in err: -EBUSY names the process that holds it, -ELOOP a
- * symbolic link, -EMEDIUMTYPE a file that is no database or one made by another program or newer version. */
+/* Creates or continues the file (0600, O_NOFOLLOW, missing parent directories 0700; only what we create is
+ * chowned), takes the exclusive writer lock, closes sessions left open by a crash as "cut", starts the writer
+ * thread and a session row. Returns 0 or negative errno with one sentence in err: -EBUSY names the process
+ * that holds it, -ELOOP a symbolic link, -EMEDIUMTYPE a file that is no database or one made by another
+ * program or newer version. */
 int store_open(const struct store_options *options, struct store **ret_store, char *err, size_t err_size);
 
 /* Flushes everything, marks the session as ended, releases the lock; frees the store. NULL is fine. */
@@ -45,12 +46,13 @@ void store_add_process(struct store *s, const struct process_info *p); /* again 
 void store_add_kernel_name(struct store *s, struct proc_id proc, uint64_t handle, const char *name);
 void store_add_system(struct store *s, const struct system_sample *sample);
 /* Adds what happened since the previous call to the 10-second and minute buckets that hold `wall_ns`. */
-void store_add_counters(struct store *s, int64_t wall_ns, struct proc_id proc, uint16_t op,
-	const struct op_counters *delta);
+void store_add_counters(
+	struct store *s, int64_t wall_ns, struct proc_id proc, uint16_t op, const struct op_counters *delta);
 /* Losses that belong to no (process, operation): name is a short key such as "ring_process". */
 void store_add_loss(struct store *s, int64_t wall_ns, const char *name, uint64_t delta);
 /* Probed library or program of a process and from when its calls are covered. */
-void store_add_coverage(struct store *s, int64_t wall_ns, struct proc_id proc, const char *library, const char *note);
+void store_add_coverage(
+	struct store *s, int64_t wall_ns, struct proc_id proc, const char *library, const char *note);
 /* One pair of clock readings taken together. */
 void store_add_clock(struct store *s, uint64_t mono_ns, int64_t wall_ns);
 
