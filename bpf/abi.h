@@ -27,8 +27,8 @@ typedef uint64_t abi_u64;
 /* ---- what a probed symbol's arguments mean (one row per symbol, index = attach cookie) ---- */
 
 #define ABI_MAX_DESCS 640
-#define ABI_MAX_FIELDS 6
-#define ABI_SLOTS 12 /* 8-byte argument slots kept per open call: registers first, then stack */
+#define ABI_MAX_FIELDS 8
+#define ABI_SLOTS 14 /* 8-byte argument slots kept per open call: registers first, then stack */
 
 enum abi_layer { ABI_LAYER_RUNTIME, ABI_LAYER_DRIVER };
 
@@ -97,3 +97,187 @@ struct abi_desc {
 	abi_u8 category;
 	struct abi_field field[ABI_MAX_FIELDS];
 };
+
+/* ---- control block, written by user space at any time (one element array, mapped) ---- */
+
+enum abi_target_mode { ABI_TARGET_ALL, ABI_TARGET_UID, ABI_TARGET_PIDS };
+
+struct abi_control {
+	abi_u32 active;	       /* 0: the programs only return */
+	abi_u32 policy_gen;    /* raised whenever the targets change: threads are judged again */
+	abi_u32 target_mode;   /* enum abi_target_mode */
+	abi_u32 target_uid;
+	abi_u32 sampling_rate; /* 1 = every call gives a record, N = 1 in N per process and operation */
+	abi_u32 records;       /* 0: counters and histograms only */
+	abi_u64 wake_bytes;    /* ring fill above which the reader is woken */
+};
+
+/* ---- exact counters per (process, operation) ---- */
+
+struct abi_counter_key {
+	abi_u64 proc_start_ns;
+	abi_u32 tgid;
+	abi_u32 op;
+};
+
+/* Finished calls = sum of hist[]; user space extends the 32-bit buckets by reading at least once per 2^32 calls. */
+struct abi_counters {
+	abi_u64 sum_ns, max_ns;
+	abi_u64 errors, bytes;
+	abi_u64 sampled_out; /* finished, no record on purpose */
+	abi_u64 lost_ring;   /* finished, the ring was full */
+	abi_u64 lost_state;  /* never timed: thread table full or nested too deep (not in hist) */
+	abi_u64 unfinished;  /* begun, left by thread end, exec, longjmp or exception (not in hist) */
+	abi_u64 nested, nested_ns; /* of the finished calls: those made inside another traced call, and their time */
+	abi_u64 sample_seq;
+	abi_u32 hist[ABI_HIST_BUCKETS];
+};
+
+#define ABI_MAX_COUNTERS 4096 /* (process, operation) pairs; dead ones are removed by user space */
+#define ABI_MAX_THREADS 4096  /* threads with open calls or a history of them */
+#define ABI_MAX_DEPTH 8	      /* open calls per thread */
+#define ABI_MAX_TARGETS 1024
+
+/* ---- per-thread state ---- */
+
+/* One open call. */
+struct abi_open_call {
+	abi_u64 start_ns;
+	abi_u64 sp;	  /* stack pointer at entry, pairs entry and return */
+	abi_u64 ret_addr; /* what the return address was before a return probe replaced it */
+	abi_u32 desc;
+	abi_u32 pad;
+	abi_u64 slot[ABI_SLOTS];
+};
+
+/* Where a thread's wall time goes, per state, in ns since its first traced call (time-shares state machine). */
+enum abi_thread_time {
+	ABI_TIME_RUN,
+	ABI_TIME_PREEMPTED,
+	ABI_TIME_RUNQUEUE,
+	ABI_TIME_THROTTLED,
+	ABI_TIME_IOWAIT,
+	ABI_TIME_UNINTERRUPTIBLE,
+	ABI_TIME_SLEEP,
+	ABI_TIME_STOPPED,
+	ABI_TIME_STATES,
+};
+
+struct abi_thread {
+	abi_u64 proc_start_ns;
+	abi_u32 tgid, tid;
+	abi_u32 depth;
+	abi_u32 introduced; /* its thread record reached the ring */
+	abi_u64 time_last_ns;
+	abi_u64 time_ns[ABI_TIME_STATES];
+	abi_u32 time_state;
+	abi_u32 pad;
+	struct abi_open_call call[ABI_MAX_DEPTH];
+};
+
+/* Value of the task storage: which slot a thread has, or that it is none of our business. */
+struct abi_task {
+	abi_u32 slot; /* index + 1; 0 = ignored or no slot free */
+	abi_u32 policy_gen;
+	abi_u32 flags; /* enum abi_task_flag */
+	abi_u32 pad;
+};
+
+enum abi_task_flag { ABI_TASK_TRACED = 1 << 0, ABI_TASK_NO_SLOT = 1 << 1 };
+
+/* ---- records ---- */
+
+enum abi_record_type {
+	ABI_REC_CALL = 1,
+	ABI_REC_THREAD = 2, /* first traced call of a thread, or its name changed */
+	ABI_REC_EXIT = 3,   /* a traced process ended */
+	ABI_REC_EXEC = 4,
+	ABI_REC_NAME = 5,   /* a kernel's name */
+	ABI_REC_UNWIND = 6, /* an exception is about to pass through probed calls */
+};
+
+enum abi_call_flag {
+	ABI_CALL_NESTED = 1 << 0,
+	ABI_CALL_UNFINISHED = 1 << 1,
+};
+
+/* In the calls ring. `val` holds the fields of the symbol's row in order; the record ends after the last of them. */
+struct abi_rec_call {
+	abi_u8 type;
+	abi_u8 depth;
+	abi_u16 desc;
+	abi_u16 flags;
+	abi_u16 n_val;
+	abi_u32 tgid, tid;
+	abi_u64 proc_start_ns;
+	abi_u64 start_ns, dur_ns;
+	abi_s32 ret;
+	abi_u32 weight;
+	abi_u64 val[ABI_MAX_FIELDS];
+};
+
+#define ABI_REC_CALL_BASE 48
+
+/* In the process ring, like all below. */
+struct abi_rec_thread {
+	abi_u8 type;
+	abi_u8 pad[3];
+	abi_u32 tgid, tid, uid, ppid;
+	abi_u32 exit_code; /* of ABI_REC_EXIT */
+	abi_u64 proc_start_ns;
+	abi_u64 time_ns;
+	abi_u64 cgroup_id;
+	char comm[16];	      /* of the thread */
+	char leader_comm[16]; /* of the thread-group leader */
+};
+
+#define ABI_NAME_MAX 256
+
+struct abi_rec_name {
+	abi_u8 type;
+	abi_u8 pad[3];
+	abi_u32 tgid;
+	abi_u64 proc_start_ns;
+	abi_u64 handle;
+	char name[ABI_NAME_MAX]; /* NUL-terminated, cut at 255 */
+};
+
+/* The stack words where return probes replaced the return address, and what belongs there. */
+struct abi_rec_unwind {
+	abi_u8 type;
+	abi_u8 n;
+	abi_u8 pad[2];
+	abi_u32 tgid, tid, pad2;
+	abi_u64 address[ABI_MAX_DEPTH];
+	abi_u64 value[ABI_MAX_DEPTH];
+};
+
+/* ---- what went wrong in kernel, as totals (array map, index = enum) ---- */
+
+enum abi_status {
+	ABI_STATUS_PROC_RING_FULL, /* a record of the process ring was lost */
+	ABI_STATUS_NO_SLOT,	   /* a thread found no free slot */
+	ABI_STATUS_COUNTERS_FULL,  /* a (process, operation) pair went to the overflow table */
+	ABI_STATUS_STALE_CALLS,	   /* open calls dropped because the stack had been left */
+	ABI_STATUS_STORAGE_BUSY,   /* task storage was refused, the tid table answered */
+	ABI_STATUS_COUNT,
+};
+
+#ifdef __bpf__
+#define ABI_ASSERT(cond, msg) _Static_assert(cond, msg)
+#else
+#include <assert.h>
+#define ABI_ASSERT(cond, msg) static_assert(cond, msg)
+#endif
+
+ABI_ASSERT(sizeof(struct abi_desc) == 8 + 4 * ABI_MAX_FIELDS, "abi_desc layout");
+ABI_ASSERT(sizeof(struct abi_control) == 32, "abi_control layout");
+ABI_ASSERT(sizeof(struct abi_counter_key) == 16, "abi_counter_key layout");
+ABI_ASSERT(sizeof(struct abi_counters) == 88 + 4 * ABI_HIST_BUCKETS, "abi_counters layout");
+ABI_ASSERT(sizeof(struct abi_open_call) == 32 + 8 * ABI_SLOTS, "abi_open_call layout");
+ABI_ASSERT(sizeof(struct abi_rec_call) == ABI_REC_CALL_BASE + 8 * ABI_MAX_FIELDS, "abi_rec_call layout");
+ABI_ASSERT(sizeof(struct abi_rec_thread) == 80, "abi_rec_thread layout");
+ABI_ASSERT(sizeof(struct abi_rec_name) == 24 + ABI_NAME_MAX, "abi_rec_name layout");
+ABI_ASSERT(sizeof(struct abi_rec_unwind) == 16 + 16 * ABI_MAX_DEPTH, "abi_rec_unwind layout");
+
+#endif

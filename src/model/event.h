@@ -79,7 +79,10 @@ struct op_counters {
 	uint64_t delivered;   /* records that reached us */
 	uint64_t sampled_out; /* not recorded on purpose */
 	uint64_t lost;	      /* made, record lost: ring full, thread table full, too deep */
+	uint64_t untimed;     /* of lost: never timed (thread table full, too deep), so not in count */
 	uint64_t unfinished;  /* begun, never returned (not in count) */
+	uint64_t nested;      /* of count: made inside another traced call */
+	uint64_t nested_ns;   /* of sum_ns: theirs; sum_ns - nested_ns never counts a moment of a thread twice */
 	struct hist hist;
 };
 

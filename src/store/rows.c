@@ -273,31 +273,34 @@ static void bind_event(
 	sqlite3_bind_int(st, 15, 0);
 }
 
-/* The key is the start time. Calls that start in the same nanosecond move on to the next free one. */
+/* Where to look next for a free nanosecond: the neighbours, then (a coarse clock) ever further off. */
+static int64_t next_ts(const struct store *s, int64_t wanted, int tries)
+{
+	uint64_t x = ((uint64_t)s->event_rows + s->written_now) * 0x9e3779b97f4a7c15ull + (uint64_t)tries;
+
+	if (tries < 8)
+		return wanted + tries + 1;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	return wanted + (int64_t)((x ^ x >> 27) & ((1ull << MIN(tries, 24)) - 1));
+}
+
+/* The key is the start time. Calls that start in the same nanosecond move a little. */
 static int insert_event(struct store *s, const struct call_event *e)
 {
 	sqlite3_stmt *st = s->stmt[W_EVENT];
-	int64_t ts = e->wall_ns;
-	uint64_t step = 1;
+	int64_t wanted = MIN(e->wall_ns, INT64_MAX - (1 << 25)), ts = wanted;
+	int rc = SQLITE_CONSTRAINT;
 
-	for (int tries = 0; tries < 48; tries++) {
-		int rc;
-
+	for (int tries = 0; tries < 64 && (rc & 0xff) == SQLITE_CONSTRAINT; tries++) {
 		sqlite3_bind_int64(st, 1, ts);
 		if (e->mono_ns)
-			sqlite3_bind_int64(st, 16, (int64_t)e->mono_ns - (ts - s->clock_offset_ns));
+			sqlite3_bind_int64(st, 16, (int64_t)(e->mono_ns - (uint64_t)ts + (uint64_t)s->clock_offset_ns));
 		else
 			sqlite3_bind_null(st, 16);
 		rc = writer_step(s, W_EVENT);
-		if ((rc & 0xff) != SQLITE_CONSTRAINT)
-			return rc;
-		ts += (int64_t)step;
-		if (tries >= 8) /* a coarse clock: look further away each time */
-			step = step * 2 + (s->event_rows + s->written_now) % 7;
-		if (ts < 0 || step > NSEC_PER_SEC)
-			step = 1;
+		ts = next_ts(s, wanted, tries);
 	}
-	return SQLITE_CONSTRAINT;
+	return rc;
 }
 
 int rows_event(struct store *s, const struct call_event *e)
