@@ -54,7 +54,7 @@ int cmd_trace(struct cli_context *ctx)
 		.deadband_pct = opt_double(ctx, OPT_DEADBAND),
 		.heartbeat_ns = opt_u64(ctx, OPT_HEARTBEAT),
 		.node = node,
-		.version = INGERO_VERSION,
+		.version = cli_version(),
 		.ring_bytes = opt_u64(ctx, OPT_RINGBUF_SIZE),
 		.sampling_rate = (uint32_t)opt_u64(ctx, OPT_SAMPLING_RATE),
 		.skip_slow_probes = opt_bool(ctx, OPT_SKIP_SLOW_PROBES),

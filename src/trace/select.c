@@ -56,7 +56,7 @@ void state_select(struct trace_state *s, struct op_state *o, struct call_event *
 		reason |= REASON_FIRST;
 	if (record_all)
 		reason |= REASON_ALL;
-	if (!reason && o->ordinary++ % ORDINARY_ONE_IN == 0) {
+	if (!reason && o->ordinary++ % ORDINARY_ONE_IN == ORDINARY_ONE_IN / 2) {
 		reason = REASON_SAMPLE;
 		e->weight *= ORDINARY_ONE_IN;
 	}

@@ -1,0 +1,15 @@
+#include "cli/cli.h"
+#include "version.h"
+
+#include "base/jsonw.h"
+
+const char *cli_version(void)
+{
+	return INGERO_VERSION;
+}
+
+int cmd_version(struct cli_context *ctx UNUSED)
+{
+	printf("ingero v%s (commit: %s, built: %s)\n", INGERO_VERSION, INGERO_COMMIT, INGERO_BUILT);
+	return fflush(stdout) ? EXIT_ERROR : EXIT_OK;
+}
