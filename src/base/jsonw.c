@@ -148,6 +148,22 @@ void jsonw_double(struct jsonw *w, double v, int decimals)
 	strbuf_addf(w->out, "%.*f", decimals, v);
 }
 
+void jsonw_real(struct jsonw *w, double v)
+{
+	if (!isfinite(v)) {
+		jsonw_null(w);
+		return;
+	}
+	separate(w);
+	strbuf_addf(w->out, "%.17g", v);
+}
+
+void jsonw_raw(struct jsonw *w, const char *json)
+{
+	separate(w);
+	strbuf_adds(w->out, json);
+}
+
 void jsonw_bool(struct jsonw *w, bool v)
 {
 	separate(w);

@@ -32,8 +32,8 @@ struct check_state {
 static void say(struct finding *f, enum outcome outcome, const char *value, const char *detail)
 {
 	f->outcome = outcome;
-	snprintf(f->value, sizeof(f->value), "%s", value);
-	snprintf(f->detail, sizeof(f->detail), "%s", detail);
+	snprintf(f->value, sizeof(f->value), "%.319s", value);
+	snprintf(f->detail, sizeof(f->detail), "%.639s", detail);
 }
 
 /* What misses for want of a GPU is advice unless it was asked for. */

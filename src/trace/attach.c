@@ -27,7 +27,14 @@ static unsigned priority_of(unsigned op)
 static bool is_attached(const struct session *s, const struct cuda_lib *lib)
 {
 	for (size_t i = 0; i < s->n_files; i++) {
-		if (s->files[i].dev == lib->dev && s->files[i].ino == lib->ino)
+		const struct attached_file *f = &s->files[i];
+		struct cuda_lib known;
+
+		known.dev = f->dev;
+		known.ino = f->ino;
+		known.handle_hash = f->handle_hash;
+		known.overlay = f->overlay;
+		if (discover_same_file(&known, lib))
 			return true;
 	}
 	return false;
@@ -95,8 +102,13 @@ static int remember_file(struct session *s, const struct cuda_lib *lib, size_t p
 	if (err)
 		return err;
 	f = &s->files[s->n_files++];
-	*f = (struct attached_file){.dev = lib->dev, .ino = lib->ino, .kind = lib->kind, .points = points};
-	snprintf(f->path, sizeof(f->path), "%s", lib->path);
+	*f = (struct attached_file){.dev = lib->dev,
+		.ino = lib->ino,
+		.handle_hash = lib->handle_hash,
+		.overlay = lib->overlay,
+		.kind = lib->kind,
+		.points = points};
+	snprintf(f->path, sizeof(f->path), "%.255s", lib->path);
 	return 0;
 }
 
@@ -172,6 +184,15 @@ static void warn_static(const struct session *s, const struct cuda_proc *p)
 	(void)s;
 }
 
+static void warn_incomplete(const struct discovery *d)
+{
+	if (d->truncated)
+		log_warn("more than %d CUDA libraries or %d CUDA processes: the rest is not traced; choose with --pid",
+			DISCOVER_MAX_LIBS, DISCOVER_MAX_PROCS);
+	if (d->n_unreadable)
+		log_warn("the memory maps of %zu processes cannot be read: their CUDA libraries are unknown", d->n_unreadable);
+}
+
 static int collect(struct session *s, struct discovery *d, bool first)
 {
 	struct discover_filter filter = {
@@ -214,6 +235,7 @@ int attach_scan(struct session *s, bool first)
 	}
 	attach_unwinders(s, &d);
 	if (first) {
+		warn_incomplete(&d);
 		for (size_t i = 0; i < d.n_procs; i++)
 			warn_static(s, &d.procs[i]);
 		if (d.n_procs == 1)

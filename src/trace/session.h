@@ -13,7 +13,8 @@
 
 /* A file with probes in it. */
 struct attached_file {
-	uint64_t dev, ino;
+	uint64_t dev, ino, handle_hash; /* as in struct cuda_lib */
+	bool overlay;
 	enum lib_kind kind;
 	char path[256]; /* for people, cut */
 	size_t points;
