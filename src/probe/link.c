@@ -256,6 +256,8 @@ int probe_attach_unwinder(struct probe *p, const char *path, const uint64_t *fil
 
 void probe_detach(struct probe *p)
 {
+	/* removal goes file by file: no layer may still count new calls when the other no longer does */
+	__atomic_store_n(&p->control->active, 0, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < p->n_link_fds; i++)
 		close(p->link_fds[i]);
 	p->n_link_fds = 0;

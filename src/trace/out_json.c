@@ -176,6 +176,8 @@ void json_loss(struct session *s, bool final)
 	jsonw_kv_u64(&w, "unfinished", t.unfinished);
 	jsonw_kv_u64(&w, "sampling_rate", s->adaptive.rate);
 	if (final) {
+		if (s->state.forgotten_processes)
+			jsonw_kv_u64(&w, "processes_not_listed", s->state.forgotten_processes);
 		jsonw_key(&w, "operations");
 		jsonw_array_begin(&w);
 		while ((o = idmap_next(&s->state.pairs, &pos)))

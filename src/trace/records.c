@@ -182,15 +182,14 @@ static void forget_pair(void *ctx, const struct op_state *o)
  * with the dead. */
 static void forget_ended(struct session *s)
 {
-	size_t pos = 0, n = 0;
-	struct traced_process *p, *gone[256];
+	size_t pos = 0;
+	struct traced_process *p;
 
-	while (n < ARRAY_LEN(gone) && (p = idmap_next(&s->state.processes, &pos))) {
-		if (p->ended && ++p->ended_rounds >= 2)
-			gone[n++] = p;
+	while ((p = idmap_next(&s->state.processes, &pos))) {
+		if (p->ended && !p->counters_taken && ++p->ended_rounds >= 2)
+			state_end_process(&s->state, p, forget_pair, s);
 	}
-	for (size_t i = 0; i < n; i++)
-		state_forget_process(&s->state, gone[i], forget_pair, s);
+	state_trim(&s->state);
 }
 
 /* Records may have come for pairs whose counters went to the overflow table. */

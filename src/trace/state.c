@@ -52,15 +52,27 @@ static struct idmap_key name_key(struct proc_id id, uint64_t handle)
 	return (struct idmap_key){handle ^ ((uint64_t)id.pid << 40), id.start_ns ^ id.pid};
 }
 
-/* A full table makes room by dropping a process that has ended. */
+static void forget_process(struct trace_state *s, struct traced_process *proc)
+{
+	for (size_t i = 0; i < s->n_totals; i++)
+		free(idmap_remove(&s->pairs, pair_key(proc->info.id, s->totals[i].op)));
+	for (size_t i = s->n_captures; i-- > 0;) {
+		if (proc_id_equal(s->captures[i].proc, proc->info.id))
+			s->captures[i] = s->captures[--s->n_captures];
+	}
+	free(idmap_remove(&s->processes, process_key(proc->info.id)));
+	s->forgotten_processes++;
+}
+
+/* A full table makes room by dropping a process that has ended and whose last counters are taken. */
 static bool drop_one_ended(struct trace_state *s)
 {
 	size_t pos = 0;
 	struct traced_process *p;
 
 	while ((p = idmap_next(&s->processes, &pos))) {
-		if (p->ended && p->ended_rounds) {
-			state_forget_process(s, p, NULL, NULL);
+		if (p->counters_taken) {
+			forget_process(s, p);
 			return true;
 		}
 	}
@@ -115,20 +127,21 @@ struct op_total *state_total(struct trace_state *s, uint16_t op)
 	return NULL;
 }
 
-void state_forget_process(struct trace_state *s, struct traced_process *proc, state_pair_fn on_pair, void *ctx)
+void state_end_process(struct trace_state *s, struct traced_process *proc, state_pair_fn on_pair, void *ctx)
 {
+	proc->counters_taken = true;
 	for (size_t i = 0; i < s->n_totals; i++) {
-		struct op_state *o = idmap_remove(&s->pairs, pair_key(proc->info.id, s->totals[i].op));
+		struct op_state *o = idmap_get(&s->pairs, pair_key(proc->info.id, s->totals[i].op));
 
-		if (o && on_pair)
+		if (o)
 			on_pair(ctx, o);
-		free(o);
 	}
-	for (size_t i = s->n_captures; i-- > 0;) {
-		if (proc_id_equal(s->captures[i].proc, proc->info.id))
-			s->captures[i] = s->captures[--s->n_captures];
-	}
-	free(idmap_remove(&s->processes, process_key(proc->info.id)));
+}
+
+void state_trim(struct trace_state *s)
+{
+	while (s->pairs.n > STATE_KEEP_PAIRS && drop_one_ended(s))
+		;
 }
 
 void state_add_name(struct trace_state *s, struct proc_id proc, uint64_t handle, const char *name)
@@ -221,6 +234,8 @@ bool state_update(struct trace_state *s, struct op_state *o, const struct abi_co
 	struct op_total *sum = state_total(s, o->op);
 	uint64_t delivered = t->delivered;
 
+	if (!raw && delivered == o->delivered_reported)
+		return false;
 	memset(d, 0, sizeof(*d));
 	if (raw)
 		kernel_delta(t, raw, d);

@@ -9,6 +9,7 @@
 
 #define STATE_MAX_PROCESSES 8192
 #define STATE_MAX_PAIRS 16384 /* live (process, operation) pairs, 5 KiB each, allocated as needed */
+#define STATE_KEEP_PAIRS 4096 /* above this, pairs of ended processes are dropped: 20 MiB */
 #define STATE_MAX_NAMES 16384 /* kernel names */
 #define STATE_MAX_CAPTURES 256
 
@@ -16,6 +17,7 @@ struct traced_process {
 	struct process_info info;
 	bool ended;
 	unsigned ended_rounds; /* counter rounds since the end was seen */
+	bool counters_taken;   /* ended, and the kernel's counters of it are removed */
 	bool stored;	       /* the store knows it under its current name */
 };
 
@@ -57,7 +59,8 @@ struct trace_state {
 	struct capture captures[STATE_MAX_CAPTURES];
 	size_t n_captures;
 	uint64_t events, anomalies;
-	uint64_t unknown_process; /* records of processes beyond the table */
+	uint64_t unknown_process;     /* records of processes beyond the table */
+	uint64_t forgotten_processes; /* ended ones dropped for room: in the totals, no longer listed */
 };
 
 int state_init(struct trace_state *s);
@@ -68,14 +71,17 @@ struct traced_process *state_process(struct trace_state *s, struct proc_id id, b
 struct op_state *state_pair(struct trace_state *s, struct traced_process *proc, uint16_t op);
 struct op_total *state_total(struct trace_state *s, uint16_t op);
 typedef void (*state_pair_fn)(void *ctx, const struct op_state *o);
-/* on_pair (may be NULL) sees each pair before it goes; the totals keep what it had. */
-void state_forget_process(struct trace_state *s, struct traced_process *proc, state_pair_fn on_pair, void *ctx);
+/* The process has ended and its counters are final: on_pair sees each of its pairs. They stay for the summary until
+ * state_trim() needs the room. */
+void state_end_process(struct trace_state *s, struct traced_process *proc, state_pair_fn on_pair, void *ctx);
+void state_trim(struct trace_state *s);
 
 void state_add_name(struct trace_state *s, struct proc_id proc, uint64_t handle, const char *name);
 const char *state_kernel_name(const struct trace_state *s, struct proc_id proc, uint64_t handle); /* NULL = unknown */
 
 /* Brings `o` and the totals up to the kernel's counters; *ret_delta is what is new since the last time (including
- * records delivered meanwhile). raw NULL: nothing new in kernel. Returns whether anything is. */
+ * records delivered meanwhile). raw NULL: nothing new in kernel. Returns whether anything is; else *ret_delta is not to be
+ * read. */
 bool state_update(struct trace_state *s, struct op_state *o, const struct abi_counters *raw, struct op_counters *ret_delta);
 
 /* Graph capture: marks calls made on a capturing stream, returns the length of the capture an end-capture call ends
