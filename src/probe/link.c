@@ -185,7 +185,7 @@ static int by_priority(const void *a, const void *b)
 }
 
 static int attach_calls_single(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n,
-	struct probe_attach_result *ret)
+	size_t max_single, struct probe_attach_result *ret)
 {
 	cleanup_free struct probe_point_spec *sorted = calloc(n ? n : 1, sizeof(*sorted));
 	int err = 0;
@@ -197,7 +197,7 @@ static int attach_calls_single(struct probe *p, const char *path, const struct p
 	for (size_t i = 0; i < n; i++) {
 		if (sorted[i].is_name)
 			continue;
-		if (p->n_single >= PROBE_SINGLE_MAX) {
+		if (ret->attached >= max_single || p->n_single >= PROBE_SINGLE_MAX) {
 			ret->left_out++;
 			continue;
 		}
@@ -214,7 +214,12 @@ static int attach_calls_single(struct probe *p, const char *path, const struct p
 	return ret->attached || ret->left_out || !ret->refused ? 0 : err;
 }
 
-int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n,
+size_t probe_single_room(const struct probe *p)
+{
+	return p->way == PROBE_WAY_SINGLE ? PROBE_SINGLE_MAX - MIN(p->n_single, (size_t)PROBE_SINGLE_MAX) : SIZE_MAX;
+}
+
+int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n, size_t max_single,
 	struct probe_attach_result *ret)
 {
 	struct probe_attach_result r = {0};
@@ -222,7 +227,7 @@ int probe_attach(struct probe *p, const char *path, const struct probe_point_spe
 	int err;
 
 	if (p->way == PROBE_WAY_SINGLE) {
-		err = attach_calls_single(p, path, points, n, &r);
+		err = attach_calls_single(p, path, points, n, max_single, &r);
 	} else {
 		err = point_set_make(points, n, false, false, &calls);
 		if (!err)
@@ -257,7 +262,8 @@ int probe_attach_unwinder(struct probe *p, const char *path, const uint64_t *fil
 void probe_detach(struct probe *p)
 {
 	/* removal goes file by file: no layer may still count new calls when the other no longer does */
-	__atomic_store_n(&p->control->active, 0, __ATOMIC_SEQ_CST);
+	if (p->control)
+		__atomic_store_n(&p->control->active, 0, __ATOMIC_SEQ_CST);
 	for (size_t i = 0; i < p->n_link_fds; i++)
 		close(p->link_fds[i]);
 	p->n_link_fds = 0;

@@ -136,7 +136,7 @@ static int try_link(struct probe *p)
 
 	if (err)
 		return err;
-	err = probe_attach(p, "/proc/self/exe", &point, 1, &result);
+	err = probe_attach(p, "/proc/self/exe", &point, 1, 1, &result);
 	probe_detach(p);
 	p->n_single = 0;
 	return err;

@@ -48,9 +48,13 @@ struct probe_attach_result {
 	size_t left_out; /* over the limit of the single way */
 };
 
-/* Probes one file for all processes. `path` is opened by the kernel at once and not needed afterwards. */
-int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n,
+/* Probes one file for all processes. `path` is opened by the kernel at once and not needed afterwards.
+ * `max_single` bounds the points of this file in the single way. 0 or negative errno. */
+int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n, size_t max_single,
 	struct probe_attach_result *ret);
+
+/* How many symbols can still be probed (single way); SIZE_MAX where there is no limit. */
+size_t probe_single_room(const struct probe *p);
 
 /* Guards exceptions that pass through probed calls: probes the unwinder's entry points of this file (libgcc_s). */
 int probe_attach_unwinder(struct probe *p, const char *path, const uint64_t *file_offsets, size_t n);

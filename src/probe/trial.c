@@ -96,7 +96,7 @@ static int attach_trial(struct probe *p, bool single_step)
 	struct probe_attach_result result;
 	int err = trial_function_offset(single_step, &point.file_offset);
 
-	return err ? err : probe_attach(p, "/proc/self/exe", &point, 1, &result);
+	return err ? err : probe_attach(p, "/proc/self/exe", &point, 1, 1, &result);
 }
 
 int probe_measure_entry_cost(struct probe *p, double *ret_emulated_ns, double *ret_single_step_ns)

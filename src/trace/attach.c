@@ -112,7 +112,7 @@ static int remember_file(struct session *s, const struct cuda_lib *lib, size_t p
 	return 0;
 }
 
-static int attach_lib(struct session *s, const struct cuda_lib *lib)
+static int attach_lib(struct session *s, const struct cuda_lib *lib, size_t max_single)
 {
 	cleanup_free struct probe_point *points = NULL;
 	cleanup_free struct probe_point_spec *specs = NULL;
@@ -122,22 +122,42 @@ static int attach_lib(struct session *s, const struct cuda_lib *lib)
 
 	if (err) {
 		log_warn("%s: cannot be read for its symbols: %s", lib->path, strerror(-err));
-		return err;
+		return remember_file(s, lib, 0);
 	}
 	specs = calloc(n ? n : 1, sizeof(*specs));
 	if (!specs)
 		return -ENOMEM;
 	n_specs = make_specs(s, points, n, specs);
-	err = n_specs ? probe_attach(s->probe, lib->open_path, specs, n_specs, &result) : 0;
+	err = n_specs ? probe_attach(s->probe, lib->open_path, specs, n_specs, max_single, &result) : 0;
 	if (err) {
 		log_warn("%s: the kernel refused the probes: %s", lib->path, strerror(-err));
-		return err;
+		return remember_file(s, lib, 0); /* said once, not every second */
 	}
 	if (result.refused)
 		log_warn("%s: %zu of %zu symbols could not be probed", lib->path, result.refused, n_specs);
 	s->left_out_points += result.left_out;
 	count_points(s, specs, n_specs);
 	return remember_file(s, lib, result.attached);
+}
+
+/* The runtime's files first: its calls are what programs make, and where places are few they are shared evenly over
+ * the files, at most half of them to a driver. */
+static void attach_libs(struct session *s, const struct discovery *d)
+{
+	size_t left = 0;
+
+	for (size_t i = 0; i < d->n_libs; i++)
+		left += !is_attached(s, &d->libs[i]);
+	for (int driver = 0; driver < 2; driver++) {
+		for (size_t i = 0; i < d->n_libs && left; i++) {
+			size_t room = probe_single_room(s->probe), share = room / left + (room % left != 0);
+
+			if ((d->libs[i].kind == LIB_CUDA) != driver || is_attached(s, &d->libs[i]))
+				continue;
+			attach_lib(s, &d->libs[i], driver ? MIN(share, (size_t)PROBE_SINGLE_MAX / 2) : share);
+			left--;
+		}
+	}
 }
 
 static void note_coverage(struct session *s, const struct discovery *d)
@@ -229,10 +249,7 @@ int attach_scan(struct session *s, bool first)
 		discovery_free(&d);
 		return err;
 	}
-	for (size_t i = 0; i < d.n_libs; i++) {
-		if (!is_attached(s, &d.libs[i]))
-			attach_lib(s, &d.libs[i]);
-	}
+	attach_libs(s, &d);
 	attach_unwinders(s, &d);
 	if (first) {
 		warn_incomplete(&d);

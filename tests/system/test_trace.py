@@ -233,7 +233,7 @@ def test_leaving_a_call_sideways_hurts_nobody(bpf, start, sim, trace, mode, way)
     from conftest import Job
     if not (sim / "sim-throw").exists():
         pytest.fail("sim-throw is not built: no C++ compiler")
-    j = start(Job, [sim / "sim-throw", mode, "--wait-key"])
+    j = start(Job, [sim / "sim-throw", "--wait-key", mode])
     j.out.wait("ready", j.process)
     t = trace(j.pid, "--probe-mode", way)
     j.send()
