@@ -1,5 +1,6 @@
-/* What a stored event costs: bytes on disk (all tables and indexes) and microseconds of the writer, in batches as in
- * reality. usage: store_bench FILE [ROWS ...]   (default 1000000 10000000; FILE must not exist and is removed) */
+/* What a stored event costs: bytes on disk (all tables and indexes) and microseconds of the writer, in
+ * batches as in reality. usage: store_bench FILE [ROWS ...]   (default 1000000 10000000; FILE must not exist
+ * and is removed) */
 #include "store/store.h"
 #include "model/ops.h"
 
@@ -33,7 +34,8 @@ static double seconds(clockid_t clock)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* A training loop as the selection lets it through with --record-all: launches in both layers, copies, allocations. */
+/* A training loop as the selection lets it through with --record-all: launches in both layers, copies,
+ * allocations. */
 static struct call_event make_event(uint64_t i)
 {
 	uint64_t r = next_random(), at_ns = i * (NSEC_PER_SEC / CALLS_PER_SEC) + r % 15000;
@@ -86,8 +88,9 @@ static struct call_event make_event(uint64_t i)
 
 static void add_counters(struct store *s, uint64_t i)
 {
-	static const uint16_t ops[] = {OP_CODE(SOURCE_CUDA, 1), OP_CODE(SOURCE_CUDA, 2), OP_CODE(SOURCE_CUDA, 3),
-		OP_CODE(SOURCE_CUDA, 5), OP_CODE(SOURCE_CUDA, 7), OP_CODE(SOURCE_DRIVER, 1)};
+	static const uint16_t ops[] = {OP_CODE(SOURCE_CUDA, 1), OP_CODE(SOURCE_CUDA, 2),
+		OP_CODE(SOURCE_CUDA, 3), OP_CODE(SOURCE_CUDA, 5), OP_CODE(SOURCE_CUDA, 7),
+		OP_CODE(SOURCE_DRIVER, 1)};
 	struct op_counters c = {.count = CALLS_PER_SEC / 6, .delivered = CALLS_PER_SEC / 6};
 
 	for (unsigned k = 0; k < 600; k++)
@@ -133,10 +136,12 @@ static int measure(const char *path, uint64_t rows)
 	getrusage(RUSAGE_SELF, &usage);
 	if (stat(path, &file))
 		return 1;
-	printf("%9" PRIu64 " rows: %.1f bytes/row, %.2f us/row elapsed, %.2f us/row CPU (making them included), "
+	printf("%9" PRIu64
+	       " rows: %.1f bytes/row, %.2f us/row elapsed, %.2f us/row CPU (making them included), "
 	       "written %" PRIu64 ", dropped %" PRIu64 ", peak memory %ld MB\n",
-		rows, (double)file.st_size / (double)rows, wall * 1e6 / (double)rows, cpu * 1e6 / (double)rows, st.written,
-		st.dropped_queue + st.dropped_disk, usage.ru_maxrss >> 10);
+		rows, (double)file.st_size / (double)rows, wall * 1e6 / (double)rows,
+		cpu * 1e6 / (double)rows, st.written, st.dropped_queue + st.dropped_disk,
+		usage.ru_maxrss >> 10);
 	fflush(stdout);
 	return unlink(path) || st.written != rows;
 }

@@ -1,5 +1,5 @@
-/* The contract between the BPF programs and user space: record layouts, map values, limits. Plain C, included by both
- * sides; layouts only ever grow at the end, sizes are asserted. */
+/* The contract between the BPF programs and user space: record layouts, map values, limits. Plain C, included
+ * by both sides; layouts only ever grow at the end, sizes are asserted. */
 #ifndef INGERO_BPF_ABI_H
 #define INGERO_BPF_ABI_H
 
@@ -55,7 +55,8 @@ enum abi_src {
 	ABI_SRC_MEM32,	/* u32 at slot a + b * 4 */
 	ABI_SRC_MEM2,	/* product of 2 u64 at slot a + b * 4 */
 	ABI_SRC_MEM3,	/* product of 3 u64 at slot a + b * 4 */
-	ABI_SRC_VAL3,	/* product of 3 u64 of a by-value struct in memory: x86-64 stack slot b; arm64 behind slot a */
+	ABI_SRC_VAL3,	/* product of 3 u64 of a by-value struct in memory: x86-64 stack slot b; arm64 behind
+			   slot a */
 	ABI_SRC_CONST,	/* a */
 	ABI_SRC_SUM,	/* sum of up to 16 u64: array slot a, count slot b */
 };
@@ -63,10 +64,10 @@ enum abi_src {
 enum abi_role {
 	ABI_ROLE_NONE,
 	ABI_ROLE_BYTES,
-	ABI_ROLE_PTR,	 /* device or host pointer, result of an allocation or argument of a free */
-	ABI_ROLE_KIND,	 /* copy direction 0..4 (H2H H2D D2H D2D default) */
+	ABI_ROLE_PTR,  /* device or host pointer, result of an allocation or argument of a free */
+	ABI_ROLE_KIND, /* copy direction 0..4 (H2H H2D D2H D2D default) */
 	ABI_ROLE_STREAM,
-	ABI_ROLE_KERNEL, /* function or kernel handle, host stub */
+	ABI_ROLE_KERNEL,  /* function or kernel handle, host stub */
 	ABI_ROLE_GRID_XY, /* x | y << 32 */
 	ABI_ROLE_GRID_Z,
 	ABI_ROLE_BLOCK_XY,
@@ -103,9 +104,9 @@ struct abi_desc {
 enum abi_target_mode { ABI_TARGET_ALL, ABI_TARGET_UID, ABI_TARGET_PIDS };
 
 struct abi_control {
-	abi_u32 active;	       /* 0: the programs only return */
-	abi_u32 policy_gen;    /* raised whenever the targets change: threads are judged again */
-	abi_u32 target_mode;   /* enum abi_target_mode */
+	abi_u32 active;	     /* 0: the programs only return */
+	abi_u32 policy_gen;  /* raised whenever the targets change: threads are judged again */
+	abi_u32 target_mode; /* enum abi_target_mode */
 	abi_u32 target_uid;
 	abi_u32 sampling_rate; /* 1 = every call gives a record, N = 1 in N per process and operation */
 	abi_u32 records;       /* 0: counters and histograms only */
@@ -120,7 +121,8 @@ struct abi_counter_key {
 	abi_u32 op;
 };
 
-/* Finished calls = sum of hist[]; user space extends the 32-bit buckets by reading at least once per 2^32 calls. */
+/* Finished calls = sum of hist[]; user space extends the 32-bit buckets by reading at least once per 2^32
+ * calls. */
 struct abi_counters {
 	abi_u64 sum_ns, max_ns;
 	abi_u64 errors, bytes;
@@ -128,7 +130,8 @@ struct abi_counters {
 	abi_u64 lost_ring;   /* finished, the ring was full */
 	abi_u64 lost_state;  /* never timed: thread table full or nested too deep (not in hist) */
 	abi_u64 unfinished;  /* begun, left by thread end, exec, longjmp or exception (not in hist) */
-	abi_u64 nested, nested_ns; /* of the finished calls: those made inside another traced call, and their time */
+	abi_u64 nested,
+		nested_ns; /* of the finished calls: those made inside another traced call, and their time */
 	abi_u64 sample_seq;
 	abi_u32 hist[ABI_HIST_BUCKETS];
 };
@@ -150,7 +153,8 @@ struct abi_open_call {
 	abi_u64 slot[ABI_SLOTS];
 };
 
-/* Where a thread's wall time goes, per state, in ns since its first traced call (time-shares state machine). */
+/* Where a thread's wall time goes, per state, in ns since its first traced call (time-shares state machine).
+ */
 enum abi_thread_time {
 	ABI_TIME_RUN,
 	ABI_TIME_PREEMPTED,
@@ -201,7 +205,8 @@ enum abi_call_flag {
 	ABI_CALL_UNFINISHED = 1 << 1,
 };
 
-/* In the calls ring. `val` holds the fields of the symbol's row in order; the record ends after the last of them. */
+/* In the calls ring. `val` holds the fields of the symbol's row in order; the record ends after the last of
+ * them. */
 struct abi_rec_call {
 	abi_u8 type;
 	abi_u8 depth;

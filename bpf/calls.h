@@ -16,7 +16,8 @@
 
 #define CUDA_NOT_READY 600
 
-static __always_inline void read_slots(struct pt_regs *ctx, struct abi_open_call *call, bool stack_args, u64 sp)
+static __always_inline void read_slots(
+	struct pt_regs *ctx, struct abi_open_call *call, bool stack_args, u64 sp)
 {
 #if defined(__TARGET_ARCH_x86)
 	call->slot[0] = ctx->di;
@@ -86,8 +87,8 @@ static __always_inline u64 user_sum(u64 addr, u64 n)
 	return sum;
 }
 
-/* Value of one field of the operation table. A global subprogram (like the other __noinline ones here): the verifier
- * looks at it once, not once for every path that leads to it. `spec` is src | a << 8 | b << 16. */
+/* Value of one field of the operation table. A global subprogram (like the other __noinline ones here): the
+ * verifier looks at it once, not once for every path that leads to it. `spec` is src | a << 8 | b << 16. */
 __noinline u64 field_value(struct abi_open_call *call, u32 spec)
 {
 	u32 src = spec & 0xff, a = spec >> 8 & 0xff, b = spec >> 16 & 0xff;
@@ -150,7 +151,8 @@ static __always_inline u64 ring_flags(const struct abi_control *ctl)
 										  : BPF_RB_NO_WAKEUP;
 }
 
-/* Sends the record of the call at `level`. Returns 0, negative when the ring was full. `how` is ret | flags << 32. */
+/* Sends the record of the call at `level`. Returns 0, negative when the ring was full. `how` is ret | flags
+ * << 32. */
 __noinline int call_send(struct abi_thread *t, u32 level, u64 now, u64 how, u32 weight)
 {
 	const volatile struct abi_desc *d;
@@ -279,8 +281,8 @@ static __always_inline int call_enter(struct pt_regs *ctx, u64 cookie)
 	return 1;
 }
 
-/* One in `sampling_rate` ordinary calls gives a record; errors and rows marked KEEP always do. Returns the weight, 0 =
- * no record. */
+/* One in `sampling_rate` ordinary calls gives a record; errors and rows marked KEEP always do. Returns the
+ * weight, 0 = no record. */
 static __always_inline u32 call_weight(
 	const struct abi_control *ctl, struct abi_counters *c, const volatile struct abi_desc *d, bool failed)
 {

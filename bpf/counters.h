@@ -71,7 +71,8 @@ static __always_inline void counters_max(struct abi_counters *c, u64 dur_ns)
 	}
 }
 
-static __always_inline void counters_add(struct abi_counters *c, u64 dur_ns, u64 bytes, bool failed, bool nested)
+static __always_inline void counters_add(
+	struct abi_counters *c, u64 dur_ns, u64 bytes, bool failed, bool nested)
 {
 	u64 i = hist_bucket(dur_ns);
 

@@ -1,6 +1,6 @@
-/* The few kernel types the programs use, CO-RE relocated: field offsets come from the running kernel's BTF, so only
- * names and types matter here. A hand-written subset instead of a generated vmlinux.h makes the build independent of
- * the build machine's kernel. */
+/* The few kernel types the programs use, CO-RE relocated: field offsets come from the running kernel's BTF,
+ * so only names and types matter here. A hand-written subset instead of a generated vmlinux.h makes the build
+ * independent of the build machine's kernel. */
 #ifndef INGERO_BPF_KERNEL_H
 #define INGERO_BPF_KERNEL_H
 
@@ -23,7 +23,8 @@ typedef _Bool bool;
 /* The probe context: its layout is user-space ABI, no relocation. */
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs,
+		flags, sp, ss;
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {

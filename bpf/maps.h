@@ -1,4 +1,5 @@
-/* Maps and constants shared by all programs. Names begin with ing_ so that they are found in bpftool lists. */
+/* Maps and constants shared by all programs. Names begin with ing_ so that they are found in bpftool lists.
+ */
 #ifndef INGERO_BPF_MAPS_H
 #define INGERO_BPF_MAPS_H
 
@@ -45,7 +46,8 @@ struct {
 	__type(value, struct abi_counters);
 } ing_counters SEC(".maps");
 
-/* Where calls are counted once ing_counters is full: per row of the operation table, all processes together. */
+/* Where calls are counted once ing_counters is full: per row of the operation table, all processes together.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ABI_MAX_DESCS);
@@ -60,7 +62,8 @@ struct {
 	__type(value, u64);
 } ing_status SEC(".maps");
 
-/* Thread records are reached by slot, so that scheduler programs can get at threads other than the current one. */
+/* Thread records are reached by slot, so that scheduler programs can get at threads other than the current
+ * one. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ABI_MAX_THREADS);
@@ -106,7 +109,8 @@ struct {
 
 static struct abi_counters zero_counters;
 
-/* Bounds an index that is already in range where the verifier lost sight of it (the compiler drops plain masks). */
+/* Bounds an index that is already in range where the verifier lost sight of it (the compiler drops plain
+ * masks). */
 static __always_inline u64 mask_8(u64 i)
 {
 	asm volatile("%0 &= 7" : "+r"(i));

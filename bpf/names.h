@@ -24,10 +24,12 @@ struct {
 	__type(value, struct pending_name);
 } ing_scratch SEC(".maps");
 
-/* The i-th of the first four arguments. All are loaded first: the verifier takes no computed context offsets. */
+/* The i-th of the first four arguments. All are loaded first: the verifier takes no computed context offsets.
+ */
 static __always_inline u64 reg_arg(struct pt_regs *ctx, u32 i)
 {
-	u64 a0 = PT_REGS_PARM1(ctx), a1 = PT_REGS_PARM2(ctx), a2 = PT_REGS_PARM3(ctx), a3 = PT_REGS_PARM4(ctx);
+	u64 a0 = PT_REGS_PARM1(ctx), a1 = PT_REGS_PARM2(ctx), a2 = PT_REGS_PARM3(ctx),
+	    a3 = PT_REGS_PARM4(ctx);
 
 	asm volatile("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3));
 	return i == 0 ? a0 : i == 1 ? a1 : i == 2 ? a2 : i == 3 ? a3 : 0;
@@ -50,8 +52,8 @@ static __always_inline void name_send(struct task_struct *task, u64 handle, cons
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 }
 
-/* Reads a string that may not be resident yet: faulting copies, never across the end of its page into an unmapped
- * one. */
+/* Reads a string that may not be resident yet: faulting copies, never across the end of its page into an
+ * unmapped one. */
 static __always_inline void name_copy(char *to, u64 addr)
 {
 	u32 first = 4096 - (addr & 4095);

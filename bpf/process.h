@@ -101,7 +101,8 @@ int ing_exec(void *ctx)
 	return 0;
 }
 
-/* Threads that rename themselves (another thread's name set through /proc is seen at its next call or never). */
+/* Threads that rename themselves (another thread's name set through /proc is seen at its next call or never).
+ */
 SEC("raw_tp/task_rename")
 int ing_rename(struct bpf_raw_tracepoint_args *ctx)
 {

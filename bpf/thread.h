@@ -55,7 +55,8 @@ static __always_inline void thread_describe(struct abi_rec_thread *r, struct tas
 	r->time_ns = bpf_ktime_get_ns();
 	r->cgroup_id = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(r->comm, sizeof(r->comm));
-	bpf_probe_read_kernel_str(r->leader_comm, sizeof(r->leader_comm), BPF_CORE_READ(task, group_leader)->comm);
+	bpf_probe_read_kernel_str(
+		r->leader_comm, sizeof(r->leader_comm), BPF_CORE_READ(task, group_leader)->comm);
 }
 
 static __always_inline bool thread_report(struct task_struct *task, u8 type)

@@ -1,6 +1,7 @@
-/* C++ exceptions and forced unwinding read return addresses from the stack. Where a return probe replaced one, the
- * unwinder would find no frame description and end the program. So before it starts, the real addresses are put back:
- * by the program itself where the kernel lets it, else the thread is stopped and user space does it. */
+/* C++ exceptions and forced unwinding read return addresses from the stack. Where a return probe replaced
+ * one, the unwinder would find no frame description and end the program. So before it starts, the real
+ * addresses are put back: by the program itself where the kernel lets it, else the thread is stopped and user
+ * space does it. */
 #ifndef INGERO_BPF_UNWIND_H
 #define INGERO_BPF_UNWIND_H
 

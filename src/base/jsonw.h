@@ -25,7 +25,7 @@ void jsonw_strn(struct jsonw *w, const char *s, size_t len);
 void jsonw_u64(struct jsonw *w, uint64_t v);
 void jsonw_i64(struct jsonw *w, int64_t v);
 void jsonw_double(struct jsonw *w, double v, int decimals); /* NaN and infinities become null */
-void jsonw_real(struct jsonw *w, double v); /* with all its digits */
+void jsonw_real(struct jsonw *w, double v);		    /* with all its digits */
 void jsonw_raw(struct jsonw *w, const char *json); /* one value that is JSON already; trusted text only */
 void jsonw_bool(struct jsonw *w, bool v);
 void jsonw_null(struct jsonw *w);

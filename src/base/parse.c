@@ -96,8 +96,16 @@ static const struct {
 	const char *name;
 	double ns;
 } duration_units[] = {
-	{"ns", 1}, {"us", 1e3}, {"\xc2\xb5s", 1e3}, {"\xce\xbcs", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9},
-	{"h", 3600e9}, {"d", 86400e9}, {"w", 604800e9},
+	{"ns", 1},
+	{"us", 1e3},
+	{"\xc2\xb5s", 1e3},
+	{"\xce\xbcs", 1e3},
+	{"ms", 1e6},
+	{"s", 1e9},
+	{"m", 60e9},
+	{"h", 3600e9},
+	{"d", 86400e9},
+	{"w", 604800e9},
 };
 
 static int read_unit(const char **s, double *ret_ns)

@@ -69,10 +69,24 @@ static int code_width(uint32_t c)
 		uint32_t lo, hi;
 		int width;
 	} ranges[] = {
-		{0x300, 0x36f, 0}, {0x200b, 0x200f, 0}, {0xfe00, 0xfe0f, 0}, {0x1100, 0x115f, 2}, {0x2e80, 0x303e, 2},
-		{0x3041, 0x33ff, 2}, {0x3400, 0x4dbf, 2}, {0x4e00, 0x9fff, 2}, {0xa000, 0xa4cf, 2}, {0xac00, 0xd7a3, 2},
-		{0xf900, 0xfaff, 2}, {0xfe30, 0xfe6f, 2}, {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1f64f, 2},
-		{0x1f680, 0x1f6ff, 2}, {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2},
+		{0x300, 0x36f, 0},
+		{0x200b, 0x200f, 0},
+		{0xfe00, 0xfe0f, 0},
+		{0x1100, 0x115f, 2},
+		{0x2e80, 0x303e, 2},
+		{0x3041, 0x33ff, 2},
+		{0x3400, 0x4dbf, 2},
+		{0x4e00, 0x9fff, 2},
+		{0xa000, 0xa4cf, 2},
+		{0xac00, 0xd7a3, 2},
+		{0xf900, 0xfaff, 2},
+		{0xfe30, 0xfe6f, 2},
+		{0xff00, 0xff60, 2},
+		{0xffe0, 0xffe6, 2},
+		{0x1f300, 0x1f64f, 2},
+		{0x1f680, 0x1f6ff, 2},
+		{0x1f900, 0x1f9ff, 2},
+		{0x20000, 0x3fffd, 2},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(ranges); i++) {
@@ -164,8 +178,8 @@ static size_t fit(const struct table *t, int *widths, int available)
 	return n;
 }
 
-static void add_rule(struct strbuf *out, int margin, const int *widths, size_t n, const char *left, const char *mid,
-	const char *right)
+static void add_rule(struct strbuf *out, int margin, const int *widths, size_t n, const char *left,
+	const char *mid, const char *right)
 {
 	strbuf_addf(out, "%*s%s", margin, "", left);
 	for (size_t c = 0; c < n; c++) {

@@ -20,14 +20,15 @@ int table_new(const struct table_column *columns, size_t n_columns, struct table
 void table_free(struct table *t);
 /* Copies the cells (NULL = empty). Returns 0 or negative errno. */
 int table_add_row(struct table *t, const char *const *cells);
-/* Renders with box-drawing characters, every line prefixed by `margin` spaces; no trailing spaces. When the whole
- * is wider than `width` (0 = no limit), columns with a max_width shrink first, down to 8, then columns from the
- * right are left out. */
+/* Renders with box-drawing characters, every line prefixed by `margin` spaces; no trailing spaces. When the
+ * whole is wider than `width` (0 = no limit), columns with a max_width shrink first, down to 8, then columns
+ * from the right are left out. */
 void table_render(const struct table *t, struct strbuf *out, int margin, int width);
 
 /* Display width of a UTF-8 string (control and invalid bytes count as one). */
 int text_width(const char *s);
-/* Appends s with control characters and invalid UTF-8 replaced by '?' / U+FFFD, cut to max_columns (0 = all). */
+/* Appends s with control characters and invalid UTF-8 replaced by '?' / U+FFFD, cut to max_columns (0 = all).
+ */
 void text_add_safe(struct strbuf *out, const char *s, int max_columns);
 /* A bar of `cells` cells filled to percent (0..100), of █ and ░. */
 void text_add_bar(struct strbuf *out, double percent, int cells);

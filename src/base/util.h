@@ -20,7 +20,8 @@
 #define NSEC_PER_MSEC 1000000ull
 #define NSEC_PER_SEC 1000000000ull
 
-/* Scope cleanup: `cleanup_free char *p = NULL;`, `cleanup_fd int fd = -1;`, `cleanup_file FILE *f = NULL;`. */
+/* Scope cleanup: `cleanup_free char *p = NULL;`, `cleanup_fd int fd = -1;`, `cleanup_file FILE *f = NULL;`.
+ */
 static inline void util_free_ptr(void *pp)
 {
 	free(*(void **)pp);
@@ -43,11 +44,11 @@ static inline void util_close_file(FILE **f)
 #define cleanup_file __attribute__((cleanup(util_close_file)))
 
 /* Hands the pointer (or descriptor) over and disarms the cleanup. */
-#define STEAL_PTR(p) \
-	({ \
-		__typeof__(p) stolen_ = (p); \
-		(p) = NULL; \
-		stolen_; \
+#define STEAL_PTR(p)                                                                                         \
+	({                                                                                                   \
+		__typeof__(p) stolen_ = (p);                                                                 \
+		(p) = NULL;                                                                                  \
+		stolen_;                                                                                     \
 	})
 
 static inline int util_steal_fd(int *fd)

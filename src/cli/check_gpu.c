@@ -17,7 +17,8 @@ static bool find_version(const char *text, char *buf, size_t size)
 	for (const char *p = text; *p; p++) {
 		size_t len = strspn(p, "0123456789.");
 
-		if (len && strcspn(p, ".") < len && (p == text || p[-1] == ' ') && (!p[len] || strchr(" \t\n", p[len]))) {
+		if (len && strcspn(p, ".") < len && (p == text || p[-1] == ' ') &&
+			(!p[len] || strchr(" \t\n", p[len]))) {
 			snprintf(buf, size, "%.*s", (int)len, p);
 			return true;
 		}
@@ -104,9 +105,10 @@ static int run_tool(const char *path, char *const argv[], char *buf, size_t size
 
 static int models_from_tool(char *buf, size_t size)
 {
-	static char name[] = "nvidia-smi", query[] = "--query-gpu=name,memory.total", format[] = "--format=csv,noheader";
-	static const char *const paths[] = {"/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi",
-		"/usr/lib/wsl/lib/nvidia-smi"};
+	static char name[] = "nvidia-smi", query[] = "--query-gpu=name,memory.total",
+		    format[] = "--format=csv,noheader";
+	static const char *const paths[] = {
+		"/usr/bin/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"};
 	char *const argv[] = {name, query, format, NULL};
 	char text[2048];
 	size_t len = 0;
@@ -145,7 +147,8 @@ static int models_from_proc(char *buf, size_t size)
 			if (strncmp(line, "Model:", 6))
 				continue;
 			line[strcspn(line, "\n")] = '\0';
-			n = snprintf(buf + len, size - len, "%s%s", len ? "; " : "", line + 6 + strspn(line + 6, " \t"));
+			n = snprintf(buf + len, size - len, "%s%s", len ? "; " : "",
+				line + 6 + strspn(line + 6, " \t"));
 			len = MIN(len + (size_t)MAX(n, 0), size - 1);
 		}
 	}

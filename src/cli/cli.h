@@ -1,5 +1,5 @@
-/* Commands and options. One table (options.def) is the source of parsing, help, the configuration file, later man
- * pages and completions. Exit codes: 0 fine, 1 error, 2 usage, 3 no data or a needed check failed. */
+/* Commands and options. One table (options.def) is the source of parsing, help, the configuration file, later
+ * man pages and completions. Exit codes: 0 fine, 1 error, 2 usage, 3 no data or a needed check failed. */
 #ifndef INGERO_CLI_CLI_H
 #define INGERO_CLI_CLI_H
 
@@ -21,8 +21,8 @@ enum cli_command_id {
 	CMD_ALL = (1 << 10) - 1,
 };
 
-/* Kinds of option values. A BOOL accepts --record and --record=false, never the next word. CHOICE: the metavar lists
- * the words, separated by '|'. */
+/* Kinds of option values. A BOOL accepts --record and --record=false, never the next word. CHOICE: the
+ * metavar lists the words, separated by '|'. */
 enum option_kind {
 	OPTK_BOOL,
 	OPTK_STRING,
@@ -78,9 +78,10 @@ struct cli_command {
 
 /* Typed access; precedence flag > environment > configuration file > default. */
 bool opt_bool(const struct cli_context *ctx, enum option_id id);
-const char *opt_str(const struct cli_context *ctx, enum option_id id); /* text of any kind but lists; NULL when unset */
-uint64_t opt_u64(const struct cli_context *ctx, enum option_id id);    /* UINT, SIZE (bytes), DURATION (ns) */
-int64_t opt_i64(const struct cli_context *ctx, enum option_id id);     /* INT */
+const char *opt_str(
+	const struct cli_context *ctx, enum option_id id); /* text of any kind but lists; NULL when unset */
+uint64_t opt_u64(const struct cli_context *ctx, enum option_id id); /* UINT, SIZE (bytes), DURATION (ns) */
+int64_t opt_i64(const struct cli_context *ctx, enum option_id id);  /* INT */
 /* REPEAT: all values; borrowed. Returns how many. */
 size_t opt_strings(const struct cli_context *ctx, enum option_id id, const char *const **ret_values);
 double opt_double(const struct cli_context *ctx, enum option_id id);

@@ -1,4 +1,5 @@
-/* Is this machine ready? Every line is a row of one table; only kernel, BTF, privileges and the trial are needed. */
+/* Is this machine ready? Every line is a row of one table; only kernel, BTF, privileges and the trial are
+ * needed. */
 #include "cli/check_gpu.h"
 #include "cli/cli.h"
 #include "base/jsonw.h"
@@ -61,7 +62,9 @@ static void check_btf(struct check_state *s UNUSED, struct finding *f)
 	char text[96];
 
 	if (stat(path, &st)) {
-		say(f, FAIL, "missing", "need a kernel built with CONFIG_DEBUG_INFO_BTF=y (in a container: mount /sys/kernel/btf)");
+		say(f, FAIL, "missing",
+			"need a kernel built with CONFIG_DEBUG_INFO_BTF=y (in a container: mount "
+			"/sys/kernel/btf)");
 		return;
 	}
 	snprintf(text, sizeof(text), "available (%lld bytes)", (long long)st.st_size);
@@ -86,11 +89,14 @@ static void check_privileges(struct check_state *s, struct finding *f)
 		say(f, PASS, "root", "all rights for tracing");
 	else if (s->may_trace)
 		say(f, PASS, admin ? "CAP_SYS_ADMIN" : "CAP_BPF, CAP_PERFMON",
-			admin ? "all rights for tracing" : "enough for the session and multi ways; single probes need CAP_SYS_ADMIN");
+			admin ? "all rights for tracing"
+			      : "enough for the session and multi ways; single probes need CAP_SYS_ADMIN");
 	else if (geteuid() == 0)
-		say(f, FAIL, "root without capabilities", "need CAP_BPF and CAP_PERFMON (container: --privileged --pid=host)");
+		say(f, FAIL, "root without capabilities",
+			"need CAP_BPF and CAP_PERFMON (container: --privileged --pid=host)");
 	else
-		say(f, ADVICE, "not root", "only `trace` needs rights: run it with sudo, or give CAP_BPF and CAP_PERFMON");
+		say(f, ADVICE, "not root",
+			"only `trace` needs rights: run it with sudo, or give CAP_BPF and CAP_PERFMON");
 }
 
 static void check_memlock(struct check_state *s UNUSED, struct finding *f)
@@ -137,12 +143,14 @@ static void check_driver(struct check_state *s, struct finding *f)
 	unsigned major = 0;
 
 	if (gpu_driver_version(version, sizeof(version), &open_modules)) {
-		say(f, gpu_miss(s), "not loaded", "no NVIDIA kernel module here; simulated CUDA libraries can be traced all the same");
+		say(f, gpu_miss(s), "not loaded",
+			"no NVIDIA kernel module here; simulated CUDA libraries can be traced all the same");
 		return;
 	}
 	sscanf(version, "%u", &major);
 	if (major >= 550)
-		say(f, PASS, version, open_modules ? "open kernel modules (550+)" : "proprietary kernel modules (550+)");
+		say(f, PASS, version,
+			open_modules ? "open kernel modules (550+)" : "proprietary kernel modules (550+)");
 	else
 		say(f, gpu_miss(s), version, "older than 550: not tested; CUDA calls can still be traced");
 }
@@ -194,19 +202,22 @@ static void check_library(struct check_state *s, struct finding *f, enum lib_kin
 	if (users)
 		snprintf(text, sizeof(text), "loaded by %zu process(es)", users);
 	else
-		snprintf(text, sizeof(text), "%s%s", purpose, copies > 1 ? "; more copies are on this machine" : "");
+		snprintf(text, sizeof(text), "%s%s", purpose,
+			copies > 1 ? "; more copies are on this machine" : "");
 	say(f, PASS, lib->path, text);
 }
 
 static void check_runtime(struct check_state *s, struct finding *f)
 {
-	check_library(s, f, LIB_CUDART, "no libcudart.so in a process or on disk; name one with `trace --cuda-lib FILE`",
+	check_library(s, f, LIB_CUDART,
+		"no libcudart.so in a process or on disk; name one with `trace --cuda-lib FILE`",
 		"found on disk, no process has it loaded");
 }
 
 static void check_libcuda(struct check_state *s, struct finding *f)
 {
-	check_library(s, f, LIB_CUDA, "comes with the NVIDIA driver; shows the calls of cuBLAS, cuDNN and others",
+	check_library(s, f, LIB_CUDA,
+		"comes with the NVIDIA driver; shows the calls of cuBLAS, cuDNN and others",
 		"available for driver API tracing");
 }
 

@@ -43,7 +43,8 @@ static int choose_limit(const struct cli_context *ctx, struct reader_filter *f)
 	int64_t limit = opt_i64(ctx, OPT_LIMIT);
 
 	if (limit < -1) {
-		log_error("--limit: %lld is not -1 (all), 0 (10,000) or a number of events", (long long)limit);
+		log_error(
+			"--limit: %lld is not -1 (all), 0 (10,000) or a number of events", (long long)limit);
 		return -EINVAL;
 	}
 	f->limit = limit ? limit : DEFAULT_LIMIT;

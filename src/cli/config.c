@@ -1,4 +1,5 @@
-/* ingero.yaml: strict keys of the option table, nested mappings flattened with dots, lists joined by commas. */
+/* ingero.yaml: strict keys of the option table, nested mappings flattened with dots, lists joined by commas.
+ */
 #include "cli/context.h"
 #include "base/log.h"
 #include "discover/discover.h"
@@ -16,11 +17,12 @@
 #define CONFIG_MAX_VALUE 8192
 
 /* Keys of the reference's sample file that no option carries (yet): accepted, without effect, said once. */
-static const char *const idle_keys[] = {"agent.max_overhead_percent", "probes.cuda.enabled", "probes.driver.enabled",
-	"probes.driver.library_path", "probes.driver.ringbuf_size", "probes.cudagraph.enabled",
-	"probes.cudagraph.ringbuf_size", "probes.host.enabled", "probes.host.ringbuf_size", "probes.host.tracepoints",
-	"probes.blockio.enabled", "probes.blockio.ringbuf_size", "probes.net.enabled", "probes.net.ringbuf_size",
-	"probes.tcp.enabled", "probes.tcp.ringbuf_size", "mcp.enabled", "mcp.transport", "otlp.enabled", "otlp.protocol",
+static const char *const idle_keys[] = {"agent.max_overhead_percent", "probes.cuda.enabled",
+	"probes.driver.enabled", "probes.driver.library_path", "probes.driver.ringbuf_size",
+	"probes.cudagraph.enabled", "probes.cudagraph.ringbuf_size", "probes.host.enabled",
+	"probes.host.ringbuf_size", "probes.host.tracepoints", "probes.blockio.enabled",
+	"probes.blockio.ringbuf_size", "probes.net.enabled", "probes.net.ringbuf_size", "probes.tcp.enabled",
+	"probes.tcp.ringbuf_size", "mcp.enabled", "mcp.transport", "otlp.enabled", "otlp.protocol",
 	"otlp.insecure", "otlp.export_interval", "prometheus.enabled"};
 
 struct config_file {
@@ -115,8 +117,8 @@ static int take_value(struct config_file *f, const yaml_mark_t *mark, const char
 	if (known)
 		return 0;
 	near = nearest_word(key, known_key, NULL);
-	return complain(f, mark, "unknown key %.80s%s%s%s", key, near ? ", did you mean " : "", near ? near : "",
-		near ? "?" : "");
+	return complain(f, mark, "unknown key %.80s%s%s%s", key, near ? ", did you mean " : "",
+		near ? near : "", near ? "?" : "");
 }
 
 static int on_scalar(struct config_file *f, const yaml_event_t *e)
@@ -148,23 +150,30 @@ static int on_scalar(struct config_file *f, const yaml_event_t *e)
 static int on_event(struct config_file *f, const yaml_event_t *e)
 {
 	switch (e->type) {
-	case YAML_ALIAS_EVENT: return complain(f, &e->start_mark, "aliases are not supported; write the value out");
-	case YAML_SCALAR_EVENT: return on_scalar(f, e);
+	case YAML_ALIAS_EVENT:
+		return complain(f, &e->start_mark, "aliases are not supported; write the value out");
+	case YAML_SCALAR_EVENT:
+		return on_scalar(f, e);
 	case YAML_SEQUENCE_START_EVENT:
 		if (f->in_list || !f->have_key)
 			return complain(f, &e->start_mark, "a list does not belong here");
 		f->in_list = true;
 		f->value[0] = '\0';
 		return 0;
-	case YAML_SEQUENCE_END_EVENT: f->in_list = false; return take_value(f, &e->start_mark, f->value);
+	case YAML_SEQUENCE_END_EVENT:
+		f->in_list = false;
+		return take_value(f, &e->start_mark, f->value);
 	case YAML_MAPPING_START_EVENT:
 		if (f->in_list || f->depth >= CONFIG_MAX_DEPTH || (f->depth && !f->have_key))
 			return complain(f, &e->start_mark, "a mapping does not belong here");
 		snprintf(f->prefix[f->depth++], sizeof(f->prefix[0]), "%s", f->have_key ? f->key : "");
 		f->have_key = false;
 		return 0;
-	case YAML_MAPPING_END_EVENT: f->depth--; return 0;
-	default: return 0;
+	case YAML_MAPPING_END_EVENT:
+		f->depth--;
+		return 0;
+	default:
+		return 0;
 	}
 }
 
@@ -180,7 +189,8 @@ static int parse_stream(struct config_file *f, FILE *in)
 	yaml_parser_set_input_file(&parser, in);
 	while (!r && !done) {
 		if (!yaml_parser_parse(&parser, &event)) {
-			r = complain(f, &parser.problem_mark, "%s", parser.problem ? parser.problem : "not YAML");
+			r = complain(
+				f, &parser.problem_mark, "%s", parser.problem ? parser.problem : "not YAML");
 			break;
 		}
 		done = event.type == YAML_STREAM_END_EVENT;
@@ -201,7 +211,8 @@ static bool trusted(const struct stat *st)
 		return true;
 	if (st->st_mode & (S_IWGRP | S_IWOTH))
 		return false;
-	return st->st_uid == 0 || (!discover_invoking_user(&uid, &gid, name, sizeof(name)) && st->st_uid == uid);
+	return st->st_uid == 0 ||
+	       (!discover_invoking_user(&uid, &gid, name, sizeof(name)) && st->st_uid == uid);
 }
 
 static int load_file(struct cli_context *ctx, const char *path, bool demanded, char *err, size_t err_size)
@@ -227,7 +238,8 @@ static int load_file(struct cli_context *ctx, const char *path, bool demanded, c
 			log_warn("%s is ignored: it belongs to another user or others may write it", path);
 			return 0;
 		}
-		snprintf(err, err_size, "%s: belongs to another user or others may write it; fix that to use it as root",
+		snprintf(err, err_size,
+			"%s: belongs to another user or others may write it; fix that to use it as root",
 			path);
 		return -EINVAL;
 	}

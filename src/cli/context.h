@@ -30,10 +30,10 @@ struct cli_context {
 
 void cli_context_free(struct cli_context *ctx);
 
-/* Takes over a value if `source` ranks at least as high as what is there. The sentence in err says what is wrong.
- * 0 or -EINVAL, -ENOMEM, -E2BIG. */
-int option_set(struct cli_context *ctx, enum option_id id, const char *text, enum value_source source, char *err,
-	size_t err_size);
+/* Takes over a value if `source` ranks at least as high as what is there. The sentence in err says what is
+ * wrong. 0 or -EINVAL, -ENOMEM, -E2BIG. */
+int option_set(struct cli_context *ctx, enum option_id id, const char *text, enum value_source source,
+	char *err, size_t err_size);
 
 /* Rows valid for a command, or -1. */
 int option_find_long(enum cli_command_id command, const char *name, size_t len);
@@ -44,14 +44,15 @@ int options_parse(struct cli_context *ctx, int argc, char **argv, char *err, siz
 /* Environment, then defaults. */
 int options_complete(struct cli_context *ctx, char *err, size_t err_size);
 
-/* ingero.yaml, all places of the search order; problems that must stop are returned with a sentence in err, others
- * are logged. */
+/* ingero.yaml, all places of the search order; problems that must stop are returned with a sentence in err,
+ * others are logged. */
 int config_load(struct cli_context *ctx, char *err, size_t err_size);
 
 void help_program(FILE *out, const struct cli_command *commands, size_t n);
 void help_command(FILE *out, const struct cli_command *command);
 
-/* The word nearest to `text`, or NULL when none is near. `name(i, ctx)` gives the i-th word or NULL at the end. */
+/* The word nearest to `text`, or NULL when none is near. `name(i, ctx)` gives the i-th word or NULL at the
+ * end. */
 const char *nearest_word(const char *text, const char *(*name)(size_t i, const void *ctx), const void *ctx);
 
 #endif

@@ -10,9 +10,11 @@ void help_program(FILE *out, const struct cli_command *commands, size_t n)
 	for (size_t i = 0; i < n; i++)
 		fprintf(out, "  %-12s %s%s\n", commands[i].name, commands[i].summary,
 			commands[i].run ? "" : " (not in this version yet)");
-	fprintf(out, "\n`ingero COMMAND --help` lists the flags of a command. Exit codes: 0 fine, 1 error, 2 usage,\n"
+	fprintf(out, "\n`ingero COMMAND --help` lists the flags of a command. Exit codes: 0 fine, 1 error, 2 "
+		     "usage,\n"
 		     "3 no data or a needed check failed.\n"
-		     "Settings: flags, then the environment (INGERO_DB, INGERO_CONFIG), then ingero.yaml, then defaults.\n");
+		     "Settings: flags, then the environment (INGERO_DB, INGERO_CONFIG), then ingero.yaml, "
+		     "then defaults.\n");
 }
 
 /* Options that this version has come first; those it only knows by name are listed behind. */
@@ -23,8 +25,9 @@ static void help_option(FILE *out, const struct cli_command *command, int id)
 	char left[96];
 	int width;
 
-	snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", short_mine ? '-' : ' ', short_mine ? o->short_name : ' ',
-		short_mine ? "," : " ", o->name, o->metavar ? " " : "", o->metavar ? o->metavar : "");
+	snprintf(left, sizeof(left), "  %c%c%s --%s%s%s", short_mine ? '-' : ' ',
+		short_mine ? o->short_name : ' ', short_mine ? "," : " ", o->name, o->metavar ? " " : "",
+		o->metavar ? o->metavar : "");
 	width = text_width(left);
 	fputs(left, out);
 	if (width >= HELP_INDENT) {

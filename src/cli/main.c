@@ -10,20 +10,27 @@
 static const struct cli_command commands[] = {
 	{CMD_CHECK, "check", "Is this machine ready for tracing?", "ingero check [flags]",
 		"  ingero check\n  sudo ingero check --json", 0, cmd_check},
-	{CMD_TRACE, "trace", "Watch CUDA calls live and record them (needs root)", "sudo ingero trace [flags]",
+	{CMD_TRACE, "trace", "Watch CUDA calls live and record them (needs root)",
+		"sudo ingero trace [flags]",
 		"  sudo ingero trace\n  sudo ingero trace --pid 4821,5032 --duration 60s\n"
-		"  sudo ingero trace --json | jq .\n  sudo ingero trace --max-db 500m --deadband 5 --heartbeat 30s",
+		"  sudo ingero trace --json | jq .\n  sudo ingero trace --max-db 500m --deadband 5 "
+		"--heartbeat 30s",
 		0, cmd_trace},
 	{CMD_EXPLAIN, "explain", "Say what was slow and why", "ingero explain [flags]", NULL, 0, NULL},
-	{CMD_QUERY, "query", "Show recorded calls, or run read-only SQL on them", "ingero query [flags] [SQL]",
+	{CMD_QUERY, "query", "Show recorded calls, or run read-only SQL on them",
+		"ingero query [flags] [SQL]",
 		"  ingero query --since 1h --pid 4821\n  ingero query --since 30m --op cudaMemcpy --json\n"
 		"  ingero query \"SELECT source, count(*) FROM events GROUP BY source\"",
 		1, cmd_query},
 	{CMD_MCP, "mcp", "Serve AI assistants", "ingero mcp [flags]", NULL, 0, NULL},
-	{CMD_DASHBOARD, "dashboard", "Serve the dashboard for browsers", "ingero dashboard [flags]", NULL, 0, NULL},
-	{CMD_MERGE, "merge", "Make one database of several", "ingero merge DB… -o OUT [flags]", NULL, 1, NULL},
-	{CMD_EXPORT, "export", "Write events in other formats", "ingero export --format NAME -o FILE [flags]", NULL, 0, NULL},
-	{CMD_DEMO, "demo", "Show incidents on simulated jobs", "ingero demo [SCENARIO] [flags]", NULL, 1, NULL},
+	{CMD_DASHBOARD, "dashboard", "Serve the dashboard for browsers", "ingero dashboard [flags]", NULL, 0,
+		NULL},
+	{CMD_MERGE, "merge", "Make one database of several", "ingero merge DB… -o OUT [flags]", NULL, 1,
+		NULL},
+	{CMD_EXPORT, "export", "Write events in other formats", "ingero export --format NAME -o FILE [flags]",
+		NULL, 0, NULL},
+	{CMD_DEMO, "demo", "Show incidents on simulated jobs", "ingero demo [SCENARIO] [flags]", NULL, 1,
+		NULL},
 	{CMD_VERSION, "version", "Print the version", "ingero version", NULL, 0, cmd_version},
 };
 
@@ -53,7 +60,8 @@ int cli_db_path(const struct cli_context *ctx, char *buf, size_t size)
 		err = store_default_path(buf, size);
 	}
 	if (err)
-		log_error("the database's path cannot be determined (%s): name one with --db", strerror(-err));
+		log_error(
+			"the database's path cannot be determined (%s): name one with --db", strerror(-err));
 	return err;
 }
 
@@ -69,7 +77,8 @@ int cli_node(const struct cli_context *ctx, char *buf, size_t size)
 	buf[size - 1] = '\0';
 	len = strlen(buf);
 	if (given && (strchr(given, ':') || !*given || strlen(given) >= size || strlen(given) > 63)) {
-		log_error("--node: '%.64s' must have 1 to 63 bytes and no colon (it separates node and number in event ids)",
+		log_error("--node: '%.64s' must have 1 to 63 bytes and no colon (it separates node and "
+			  "number in event ids)",
 			given);
 		return -EINVAL;
 	}
@@ -157,7 +166,7 @@ int main(int argc, char **argv)
 	if (command)
 		return run_command(command, argc - 2, argv + 2);
 	near = nearest_word(word, command_name, NULL);
-	snprintf(text, sizeof(text), "unknown command '%.64s'%s%s%s", word, near ? ", did you mean " : "", near ? near : "",
-		near ? "?" : "");
+	snprintf(text, sizeof(text), "unknown command '%.64s'%s%s%s", word, near ? ", did you mean " : "",
+		near ? near : "", near ? "?" : "");
 	return usage_error(NULL, text);
 }

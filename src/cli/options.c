@@ -6,7 +6,7 @@
 
 const struct option_desc option_table[OPT_COUNT] = {
 #define OPTION(id, ...) [OPT_##id] = OPTION_ROW(__VA_ARGS__)
-#define OPTION_ROW(name, short_name, kind, commands, flags, text, env, key, metavar, help) \
+#define OPTION_ROW(name, short_name, kind, commands, flags, text, env, key, metavar, help)                   \
 	{name, short_name, OPTK_##kind, commands, flags, text, env, key, metavar, help},
 #include "cli/options.def"
 #undef OPTION_ROW
@@ -95,8 +95,8 @@ static int parse_bool(const char *text, bool *ret)
 	static const struct {
 		const char *word;
 		bool value;
-	} words[] = {{"true", true}, {"false", false}, {"1", true}, {"0", false}, {"yes", true}, {"no", false},
-		{"on", true}, {"off", false}, {"t", true}, {"f", false}};
+	} words[] = {{"true", true}, {"false", false}, {"1", true}, {"0", false}, {"yes", true},
+		{"no", false}, {"on", true}, {"off", false}, {"t", true}, {"f", false}};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
 		if (!strcasecmp(text, words[i].word)) {
@@ -150,20 +150,28 @@ static int add_to_list(struct option_value *v, const char *text)
 static int parse_value(const struct option_desc *o, const char *text, struct option_value *v)
 {
 	switch (o->kind) {
-	case OPTK_BOOL: return parse_bool(text, &v->b);
-	case OPTK_STRING: return *text ? 0 : -EINVAL;
-	case OPTK_INT: return parse_i64(text, &v->i);
-	case OPTK_UINT: return parse_u64(text, &v->u);
+	case OPTK_BOOL:
+		return parse_bool(text, &v->b);
+	case OPTK_STRING:
+		return *text ? 0 : -EINVAL;
+	case OPTK_INT:
+		return parse_i64(text, &v->i);
+	case OPTK_UINT:
+		return parse_u64(text, &v->u);
 	case OPTK_SIZE:
 		if ((o->flags & OPTF_ZERO) && (!*text || !strcmp(text, "0"))) {
 			v->u = 0;
 			return 0;
 		}
 		return parse_size(text, &v->u);
-	case OPTK_DURATION: return parse_duration(text, &v->u);
-	case OPTK_DOUBLE: return parse_double(text, &v->d) ?: (v->d < 0 ? -ERANGE : 0);
-	case OPTK_PIDS: return parse_pid_list(text, &v->pids, &v->n_pids);
-	case OPTK_CHOICE: return choice_has(o->metavar, text) ? 0 : -EINVAL;
+	case OPTK_DURATION:
+		return parse_duration(text, &v->u);
+	case OPTK_DOUBLE:
+		return parse_double(text, &v->d) ?: (v->d < 0 ? -ERANGE : 0);
+	case OPTK_PIDS:
+		return parse_pid_list(text, &v->pids, &v->n_pids);
+	case OPTK_CHOICE:
+		return choice_has(o->metavar, text) ? 0 : -EINVAL;
 	}
 	return -EINVAL;
 }
@@ -171,15 +179,25 @@ static int parse_value(const struct option_desc *o, const char *text, struct opt
 static const char *expected(const struct option_desc *o)
 {
 	switch (o->kind) {
-	case OPTK_BOOL: return "true or false";
-	case OPTK_STRING: return "a text that is not empty";
-	case OPTK_INT: return "a whole number";
-	case OPTK_UINT: return "a whole number, 0 or more";
-	case OPTK_SIZE: return o->flags & OPTF_ZERO ? "a size such as 500m or 10g (0 = none)" : "a size such as 64k or 32m";
-	case OPTK_DURATION: return "a time such as 90s, 1h30m, 2d or 1w";
-	case OPTK_DOUBLE: return "a number, 0 or more";
-	case OPTK_PIDS: return "process numbers such as 1234 or 1234,5678, each once";
-	case OPTK_CHOICE: return o->metavar;
+	case OPTK_BOOL:
+		return "true or false";
+	case OPTK_STRING:
+		return "a text that is not empty";
+	case OPTK_INT:
+		return "a whole number";
+	case OPTK_UINT:
+		return "a whole number, 0 or more";
+	case OPTK_SIZE:
+		return o->flags & OPTF_ZERO ? "a size such as 500m or 10g (0 = none)"
+					    : "a size such as 64k or 32m";
+	case OPTK_DURATION:
+		return "a time such as 90s, 1h30m, 2d or 1w";
+	case OPTK_DOUBLE:
+		return "a number, 0 or more";
+	case OPTK_PIDS:
+		return "process numbers such as 1234 or 1234,5678, each once";
+	case OPTK_CHOICE:
+		return o->metavar;
 	}
 	return "";
 }
@@ -206,8 +224,8 @@ static char *joined_text(const struct option_value *old, const struct option_des
 	return asprintf(&joined, "%s,%s", old->text, text) < 0 ? NULL : joined;
 }
 
-int option_set(struct cli_context *ctx, enum option_id id, const char *text, enum value_source source, char *err,
-	size_t err_size)
+int option_set(struct cli_context *ctx, enum option_id id, const char *text, enum value_source source,
+	char *err, size_t err_size)
 {
 	const struct option_desc *o = &option_table[id];
 	struct option_value *v = &ctx->values[id], fresh = {.source = source};
@@ -220,7 +238,8 @@ int option_set(struct cli_context *ctx, enum option_id id, const char *text, enu
 	if ((o->flags & OPTF_REPEAT) && v->source == source) {
 		r = *text ? add_to_list(v, text) : -EINVAL;
 		if (r)
-			snprintf(err, err_size, r == -E2BIG ? "%s: more than %d values" : "%s: the value is empty", name,
+			snprintf(err, err_size,
+				r == -E2BIG ? "%s: more than %d values" : "%s: the value is empty", name,
 				CLI_MAX_LIST);
 		return r;
 	}
@@ -233,8 +252,8 @@ int option_set(struct cli_context *ctx, enum option_id id, const char *text, enu
 		if (r == -ENOMEM)
 			snprintf(err, err_size, "out of memory");
 		else
-			snprintf(err, err_size, "%s: '%s' is not %s%s", name, text, o->kind == OPTK_CHOICE ? "one of " : "",
-				expected(o));
+			snprintf(err, err_size, "%s: '%s' is not %s%s", name, text,
+				o->kind == OPTK_CHOICE ? "one of " : "", expected(o));
 		return r == -ENOMEM ? r : -EINVAL;
 	}
 	value_free(v);
@@ -252,18 +271,20 @@ static const char *long_name(size_t i, const void *ctx)
 	return option_table[i].commands & *command ? option_table[i].name : skipped;
 }
 
-static int unknown_option(const struct cli_context *ctx, const char *word, size_t len, char *err, size_t err_size)
+static int unknown_option(
+	const struct cli_context *ctx, const char *word, size_t len, char *err, size_t err_size)
 {
 	char name[64];
 	const char *near = NULL;
 
-	snprintf(name, sizeof(name), "%.*s", (int)MIN(len, sizeof(name) - 1), word + 2 * !strncmp(word, "--", 2));
+	snprintf(name, sizeof(name), "%.*s", (int)MIN(len, sizeof(name) - 1),
+		word + 2 * !strncmp(word, "--", 2));
 	if (!strncmp(word, "--", 2)) {
 		name[MIN(len - 2, sizeof(name) - 1)] = '\0';
 		near = nearest_word(name, long_name, &ctx->command->id);
 	}
-	snprintf(err, err_size, "unknown flag %.*s%s%s%s", (int)MIN(len, 64u), word, near ? ", did you mean --" : "",
-		near ? near : "", near ? "?" : "");
+	snprintf(err, err_size, "unknown flag %.*s%s%s%s", (int)MIN(len, 64u), word,
+		near ? ", did you mean --" : "", near ? near : "", near ? "?" : "");
 	return -EINVAL;
 }
 
@@ -287,7 +308,8 @@ static int parse_flag(struct cli_context *ctx, int argc, char **argv, int *i, ch
 		value = "true";
 	if (!value) {
 		if (*i + 1 >= argc) {
-			snprintf(err, err_size, "--%s needs a value: %s", option_table[id].name, expected(&option_table[id]));
+			snprintf(err, err_size, "--%s needs a value: %s", option_table[id].name,
+				expected(&option_table[id]));
 			return -EINVAL;
 		}
 		value = argv[++*i];
@@ -313,7 +335,8 @@ int options_parse(struct cli_context *ctx, int argc, char **argv, char *err, siz
 			   ctx->n_positional < ARRAY_LEN(ctx->positional)) {
 			ctx->positional[ctx->n_positional++] = word;
 		} else {
-			snprintf(err, err_size, "'%.64s' is not understood: %s takes %s", word, ctx->command->name,
+			snprintf(err, err_size, "'%.64s' is not understood: %s takes %s", word,
+				ctx->command->name,
 				ctx->command->max_positional ? "one text at most" : "flags only");
 			return -EINVAL;
 		}

@@ -35,7 +35,8 @@ static int take_columns(void *ctx, const char *const *names, size_t n)
 	struct table_column columns[MAX_COLUMNS] = {0};
 
 	if (!p->json && n > MAX_COLUMNS) {
-		log_error("the result has %zu columns, a table holds %d: name fewer, or use --json", n, MAX_COLUMNS);
+		log_error("the result has %zu columns, a table holds %d: name fewer, or use --json", n,
+			MAX_COLUMNS);
 		return EXIT_ERROR;
 	}
 	p->names = calloc(n ? n : 1, sizeof(*p->names));
@@ -56,22 +57,40 @@ static int take_columns(void *ctx, const char *const *names, size_t n)
 static void json_value(struct jsonw *w, const struct sql_value *v)
 {
 	switch (v->type) {
-	case SQL_NULL: jsonw_null(w); break;
-	case SQL_INTEGER: jsonw_i64(w, v->i); break;
-	case SQL_REAL: jsonw_real(w, v->d); break;
+	case SQL_NULL:
+		jsonw_null(w);
+		break;
+	case SQL_INTEGER:
+		jsonw_i64(w, v->i);
+		break;
+	case SQL_REAL:
+		jsonw_real(w, v->d);
+		break;
 	case SQL_TEXT:
-	case SQL_BLOB: jsonw_strn(w, v->s, v->len); break;
+	case SQL_BLOB:
+		jsonw_strn(w, v->s, v->len);
+		break;
 	}
 }
 
 static void text_value(const struct sql_value *v, char *buf, size_t size)
 {
 	switch (v->type) {
-	case SQL_NULL: snprintf(buf, size, "NULL"); break;
-	case SQL_INTEGER: snprintf(buf, size, "%lld", (long long)v->i); break;
-	case SQL_REAL: snprintf(buf, size, "%.15g", v->d); break;
-	case SQL_TEXT: snprintf(buf, size, "%.*s", (int)MIN(v->len, size - 1), v->s); break;
-	case SQL_BLOB: snprintf(buf, size, "(%zu bytes)", v->len); break;
+	case SQL_NULL:
+		snprintf(buf, size, "NULL");
+		break;
+	case SQL_INTEGER:
+		snprintf(buf, size, "%lld", (long long)v->i);
+		break;
+	case SQL_REAL:
+		snprintf(buf, size, "%.15g", v->d);
+		break;
+	case SQL_TEXT:
+		snprintf(buf, size, "%.*s", (int)MIN(v->len, size - 1), v->s);
+		break;
+	case SQL_BLOB:
+		snprintf(buf, size, "(%zu bytes)", v->len);
+		break;
 	}
 }
 
@@ -116,7 +135,8 @@ static int finish(struct printer *p)
 
 int query_sql(const char *db_path, const char *sql, bool json)
 {
-	__attribute__((cleanup(printer_free))) struct printer p = {.json = json, .out = STRBUF_INIT(OUT_BYTES)};
+	__attribute__((cleanup(printer_free))) struct printer p = {
+		.json = json, .out = STRBUF_INIT(OUT_BYTES)};
 	struct sql_sink sink = {take_columns, take_row, &p};
 	struct guarded_limits limits = {0};
 	char err[1024] = "";

@@ -87,7 +87,8 @@ static void add_row(struct table *t, const struct reader_op_stats *s, uint64_t w
 	cells[i] = fmt_duration(s->p95_ns, cell[i], TIMEFMT_MAX), i++;
 	cells[i] = fmt_duration(s->p99_ns, cell[i], TIMEFMT_MAX), i++;
 	cells[i] = fmt_duration(s->c.max_ns, cell[i], TIMEFMT_MAX), i++;
-	snprintf(cell[i], TIMEFMT_MAX, "%.1f%%", wall_ns ? 100.0 * (double)s->c.sum_ns / (double)wall_ns : 0.0);
+	snprintf(cell[i], TIMEFMT_MAX, "%.1f%%",
+		wall_ns ? 100.0 * (double)s->c.sum_ns / (double)wall_ns : 0.0);
 	cells[i] = cell[i], i++;
 	snprintf(cell[i], TIMEFMT_MAX, "%llu%s", (unsigned long long)n_spikes, n_spikes ? "!" : "");
 	cells[i] = cell[i], i++;
@@ -96,8 +97,8 @@ static void add_row(struct table *t, const struct reader_op_stats *s, uint64_t w
 	table_add_row(t, cells);
 }
 
-static void add_section(struct strbuf *out, const struct section *sec, const struct reader_op_stats *stats, size_t n,
-	uint64_t wall_ns, int width)
+static void add_section(struct strbuf *out, const struct section *sec, const struct reader_op_stats *stats,
+	size_t n, uint64_t wall_ns, int width)
 {
 	struct table *t = NULL;
 	size_t n_rows = 0;
@@ -129,8 +130,8 @@ static void add_span(struct strbuf *out, uint64_t ns)
 	if (ns % NSEC_PER_SEC)
 		strbuf_adds(out, fmt_duration(ns, text, sizeof(text)));
 	else if (s >= 3600)
-		strbuf_addf(out, "%lluh%llum%llus", (unsigned long long)s / 3600, (unsigned long long)s / 60 % 60,
-			(unsigned long long)s % 60);
+		strbuf_addf(out, "%lluh%llum%llus", (unsigned long long)s / 3600,
+			(unsigned long long)s / 60 % 60, (unsigned long long)s % 60);
 	else if (s >= 60)
 		strbuf_addf(out, "%llum%llus", (unsigned long long)s / 60, (unsigned long long)s % 60);
 	else
@@ -164,7 +165,11 @@ static void add_header(struct strbuf *out, const struct query *q, uint64_t store
 	strbuf_adds(out, "  Query: ");
 	add_range(out, q);
 	for (size_t i = 0; i < q->filter.n_pids; i++)
-		strbuf_addf(out, "%s%u", i ? "," : q->filter.n_pids > 1 ? " | PIDs " : " | PID ", q->filter.pids[i]);
+		strbuf_addf(out, "%s%u",
+			i		       ? ","
+			: q->filter.n_pids > 1 ? " | PIDs "
+					       : " | PID ",
+			q->filter.pids[i]);
 	strbuf_addf(out, " | %s events", fmt_count(stored, text, sizeof(text)));
 	if (total != stored)
 		strbuf_addf(out, " (%s total, selective storage)", fmt_count(total, text, sizeof(text)));
@@ -178,8 +183,8 @@ static void add_system(struct strbuf *out, const struct query *q)
 
 	if (reader_last_system(q->reader, &q->filter.window, &m))
 		return;
-	strbuf_addf(out, "  System: Mem %.0f%% (%llu MB free) | Load %.1f", m.mem_pct, (unsigned long long)m.mem_avail_mb,
-		m.load1);
+	strbuf_addf(out, "  System: Mem %.0f%% (%llu MB free) | Load %.1f", m.mem_pct,
+		(unsigned long long)m.mem_avail_mb, m.load1);
 	if (m.swap_mb)
 		strbuf_addf(out, " | Swap %llu MB", (unsigned long long)m.swap_mb);
 	strbuf_addc(out, '\n');
@@ -191,13 +196,16 @@ static void add_losses(struct strbuf *out, const struct reader_summary *s)
 	char a[TIMEFMT_MAX];
 
 	if (s->lost)
-		strbuf_addf(out, "  Lost: %s calls gave no record (their counts are exact)\n", fmt_count(s->lost, a, sizeof(a)));
+		strbuf_addf(out, "  Lost: %s calls gave no record (their counts are exact)\n",
+			fmt_count(s->lost, a, sizeof(a)));
 	if (s->dropped)
 		strbuf_addf(out, "  Dropped: %s rows were not stored\n", fmt_count(s->dropped, a, sizeof(a)));
 	if (s->unfinished)
-		strbuf_addf(out, "  Unfinished: %s calls never returned\n", fmt_count(s->unfinished, a, sizeof(a)));
+		strbuf_addf(out, "  Unfinished: %s calls never returned\n",
+			fmt_count(s->unfinished, a, sizeof(a)));
 	if (s->cut)
-		strbuf_adds(out, "  The last recording was cut off (crash or kill): its last second may be missing\n");
+		strbuf_adds(out,
+			"  The last recording was cut off (crash or kill): its last second may be missing\n");
 	if (s->writing)
 		strbuf_adds(out, "  A tracer is writing to this database now\n");
 }
@@ -220,7 +228,8 @@ static void add_nothing(struct strbuf *out, const struct query *q, const struct 
 	strbuf_addc(out, '\n');
 	if (s->first_ns)
 		strbuf_addf(out, "  It holds %s to %s: use --since 0 for everything.\n",
-			fmt_local(s->first_ns, first, sizeof(first)), fmt_local(s->last_ns, last, sizeof(last)));
+			fmt_local(s->first_ns, first, sizeof(first)),
+			fmt_local(s->last_ns, last, sizeof(last)));
 }
 
 int query_text(const struct query *q)

@@ -1,4 +1,5 @@
-/* The records the rest of the program works with: one call, one process, the counters of one (process, operation). */
+/* The records the rest of the program works with: one call, one process, the counters of one (process,
+ * operation). */
 #ifndef INGERO_MODEL_EVENT_H
 #define INGERO_MODEL_EVENT_H
 
@@ -22,7 +23,7 @@ struct process_info {
 	char comm[COMM_LEN]; /* of the thread-group leader, raw bytes */
 	uint32_t uid;
 	uint32_t ppid;
-	uint64_t cgroup_id; /* 0 = unknown */
+	uint64_t cgroup_id;		      /* 0 = unknown */
 	int32_t rank, local_rank, world_size; /* -1 = none */
 };
 
@@ -35,7 +36,7 @@ enum store_reason {
 	REASON_GRAPH = 1 << 4,
 	REASON_FIRST = 1 << 5, /* first calls of a process and operation */
 	REASON_SLOW = 1 << 6,
-	REASON_ALL = 1 << 7, /* --record-all */
+	REASON_ALL = 1 << 7,	   /* --record-all */
 	REASON_LIFECYCLE = 1 << 8, /* process events */
 };
 
@@ -49,28 +50,29 @@ enum call_flag {
 
 /* One traced call. Values the operation does not have are 0. */
 struct call_event {
-	int64_t wall_ns; /* start, Unix time */
+	int64_t wall_ns;  /* start, Unix time */
 	uint64_t mono_ns; /* start, CLOCK_MONOTONIC; 0 when read from a database without it */
 	uint64_t dur_ns;
 	struct proc_id proc;
 	uint32_t tid;
-	uint16_t op; /* OP_CODE */
-	uint8_t depth; /* 0 = outermost */
-	uint16_t flags; /* enum call_flag */
-	int32_t ret; /* CUDA result, 0 = success */
-	uint32_t weight; /* this record stands for so many calls (>= 1) */
-	uint32_t reason; /* enum store_reason; 0 = not stored */
+	uint16_t op;	     /* OP_CODE */
+	uint8_t depth;	     /* 0 = outermost */
+	uint16_t flags;	     /* enum call_flag */
+	int32_t ret;	     /* CUDA result, 0 = success */
+	uint32_t weight;     /* this record stands for so many calls (>= 1) */
+	uint32_t reason;     /* enum store_reason; 0 = not stored */
 	uint64_t arg0, arg1; /* as the reference defines them per operation (spec storage §1.8) */
 	uint64_t stream;     /* stream handle */
-	uint64_t handle;     /* graph for capture/instantiate, device pointer of allocations, event of event calls */
-	uint64_t exec;	     /* graph exec handle */
-	uint64_t kernel;     /* kernel or function handle of launches */
+	uint64_t handle; /* graph for capture/instantiate, device pointer of allocations, event of event calls
+			  */
+	uint64_t exec;	 /* graph exec handle */
+	uint64_t kernel; /* kernel or function handle of launches */
 	uint32_t grid[3], block[3]; /* launches; 0 = none */
 };
 
 /* Exact counters of one (process, operation), cumulative since its first call. */
 struct op_counters {
-	uint64_t count;	    /* finished calls, whatever happened to their records */
+	uint64_t count; /* finished calls, whatever happened to their records */
 	uint64_t sum_ns;
 	uint64_t max_ns;
 	uint64_t min_ns; /* 0 when unknown */
@@ -82,7 +84,8 @@ struct op_counters {
 	uint64_t untimed;     /* of lost: never timed (thread table full, too deep), so not in count */
 	uint64_t unfinished;  /* begun, never returned (not in count) */
 	uint64_t nested;      /* of count: made inside another traced call */
-	uint64_t nested_ns;   /* of sum_ns: theirs; sum_ns - nested_ns never counts a moment of a thread twice */
+	uint64_t
+		nested_ns; /* of sum_ns: theirs; sum_ns - nested_ns never counts a moment of a thread twice */
 	struct hist hist;
 };
 

@@ -11,8 +11,11 @@ enum op_ident {
 };
 
 static const struct op_info op_table[] = {
-#define OP(source, id, ident, op_name, cat) \
-	[IDENT_##ident] = {.code = OP_CODE(SOURCE_##source, id), .name = op_name, .descr = op_name, .category = OPCAT_##cat},
+#define OP(source, id, ident, op_name, cat)                                                                  \
+	[IDENT_##ident] = {.code = OP_CODE(SOURCE_##source, id),                                             \
+		.name = op_name,                                                                             \
+		.descr = op_name,                                                                            \
+		.category = OPCAT_##cat},
 #include "model/ops.def"
 };
 
@@ -37,37 +40,40 @@ static const struct source_info source_table[] = {
 #define N ABI_DESC_NAME
 #define CB ABI_DESC_CAPTURE_BEGIN
 #define CE ABI_DESC_CAPTURE_END
-#define F(r, s, x, y) {.role = ABI_ROLE_##r, .src = ABI_SRC_##s, .a = (x), .b = (y)}
+#define F(r, s, x, y)                                                                                        \
+	{                                                                                                    \
+		.role = ABI_ROLE_##r, .src = ABI_SRC_##s, .a = (x), .b = (y)                                 \
+	}
 #define B(s, x, y) F(BYTES, s, x, y)
 
-/* Slot of an argument behind structures passed by value in memory: they take no register on x86-64, one (a pointer)
- * each on arm64. */
+/* Slot of an argument behind structures passed by value in memory: they take no register on x86-64, one (a
+ * pointer) each on arm64. */
 #if defined(__aarch64__)
 #define BYVAL_SLOT(x86, arm64) (arm64)
 #else
 #define BYVAL_SLOT(x86, arm64) (x86)
 #endif
 
-#define ROW(ident, sym, lay, lo, hi, fl, ...) \
-	{.symbol = sym, \
-		.op_code = 0, \
-		.layer = (lay), \
-		.so_min = (lo), \
-		.so_max = (hi), \
-		.desc = {.op = (uint16_t)IDENT_##ident, \
-			.layer = (lay), \
-			.n_fields = sizeof((struct abi_field[]){__VA_ARGS__}) / sizeof(struct abi_field), \
-			.flags = (fl), \
+#define ROW(ident, sym, lay, lo, hi, fl, ...)                                                                \
+	{.symbol = sym,                                                                                      \
+		.op_code = 0,                                                                                \
+		.layer = (lay),                                                                              \
+		.so_min = (lo),                                                                              \
+		.so_max = (hi),                                                                              \
+		.desc = {.op = (uint16_t)IDENT_##ident,                                                      \
+			.layer = (lay),                                                                      \
+			.n_fields = sizeof((struct abi_field[]){__VA_ARGS__}) / sizeof(struct abi_field),    \
+			.flags = (fl),                                                                       \
 			.field = {__VA_ARGS__}}},
 
 /* As written in ops.def: desc.op holds the identifier until symbol_at() hands the row out, see rows(). */
 static const struct symbol_info raw_rows[] = {
 #define SYM(ident, sym, ...) ROW(ident, sym, __VA_ARGS__)
-#define SYMZ(ident, sym, lay, lo, hi, fl, ...) \
-	ROW(ident, sym, lay, lo, hi, fl, __VA_ARGS__) \
+#define SYMZ(ident, sym, lay, lo, hi, fl, ...)                                                               \
+	ROW(ident, sym, lay, lo, hi, fl, __VA_ARGS__)                                                        \
 	ROW(ident, sym "_ptsz", lay, lo, hi, (fl) | ABI_DESC_PER_THREAD, __VA_ARGS__)
-#define SYMD(ident, sym, lay, lo, hi, fl, ...) \
-	ROW(ident, sym, lay, lo, hi, fl, __VA_ARGS__) \
+#define SYMD(ident, sym, lay, lo, hi, fl, ...)                                                               \
+	ROW(ident, sym, lay, lo, hi, fl, __VA_ARGS__)                                                        \
 	ROW(ident, sym "_ptds", lay, lo, hi, (fl) | ABI_DESC_PER_THREAD, __VA_ARGS__)
 #include "model/ops.def"
 };
@@ -141,8 +147,13 @@ const struct symbol_info *symbol_at(size_t i)
 
 const char *op_name(unsigned code, char *buf, size_t buf_size)
 {
-	static const char *const unknown[] = {[SOURCE_CUDA] = "unknown", [SOURCE_HOST] = "host_op", [SOURCE_DRIVER] = "driver_op",
-		[SOURCE_IO] = "io_op", [SOURCE_TCP] = "tcp_op", [SOURCE_NET] = "net_op", [SOURCE_GRAPH] = "graph_op",
+	static const char *const unknown[] = {[SOURCE_CUDA] = "unknown",
+		[SOURCE_HOST] = "host_op",
+		[SOURCE_DRIVER] = "driver_op",
+		[SOURCE_IO] = "io_op",
+		[SOURCE_TCP] = "tcp_op",
+		[SOURCE_NET] = "net_op",
+		[SOURCE_GRAPH] = "graph_op",
 		[SOURCE_NCCL] = "nccl_op"};
 	const struct op_info *op = op_by_code(code);
 	unsigned source = OP_SOURCE(code);
@@ -209,7 +220,8 @@ size_t op_find(const char *name, uint16_t *ret_codes, size_t max)
 	for (size_t i = 0; i < N_ROWS; i++) {
 		const char *sym = rows[i].symbol;
 
-		if (!(rows[i].desc.flags & ABI_DESC_NAME) && base_length(sym) == len && !strncasecmp(sym, name, len))
+		if (!(rows[i].desc.flags & ABI_DESC_NAME) && base_length(sym) == len &&
+			!strncasecmp(sym, name, len))
 			found(rows[i].op_code, ret_codes, max, &n);
 	}
 	return n;

@@ -1,5 +1,5 @@
-/* The operation table: what is traced, under which number and name, where its arguments are. Generated from ops.def;
- * probes, names, lookup tables of the database, documents and tests are all driven from it. */
+/* The operation table: what is traced, under which number and name, where its arguments are. Generated from
+ * ops.def; probes, names, lookup tables of the database, documents and tests are all driven from it. */
 #ifndef INGERO_MODEL_OPS_H
 #define INGERO_MODEL_OPS_H
 
@@ -20,7 +20,7 @@ enum source_id {
 
 #define OP_CODE(source, id) ((uint16_t)((source) << 8 | (id)))
 #define OP_SOURCE(code) ((code) >> 8)
-#define OP_ID(code) ((code) & 0xff)
+#define OP_ID(code) ((code)&0xff)
 
 enum op_category {
 	OPCAT_OTHER,
@@ -56,9 +56,9 @@ struct source_info {
 struct symbol_info {
 	const char *symbol;
 	uint16_t op_code;
-	uint8_t layer;		      /* enum abi_layer */
-	uint8_t so_min, so_max;	      /* runtime major versions it is valid for (0 and 255 = all) */
-	struct abi_desc desc;	      /* what the BPF side needs */
+	uint8_t layer;		/* enum abi_layer */
+	uint8_t so_min, so_max; /* runtime major versions it is valid for (0 and 255 = all) */
+	struct abi_desc desc;	/* what the BPF side needs */
 };
 
 const struct source_info *source_by_id(unsigned id); /* NULL if unknown */
@@ -76,7 +76,8 @@ const char *op_name(unsigned code, char *buf, size_t buf_size);
 const char *source_name(unsigned source, char *buf, size_t buf_size);
 
 /* Finds operations by printed name or by symbol name (any case; cuMemAlloc_v2, cudaStreamSynchronize,
- * cudaLaunchKernel_ptsz, cuMemAllocV2 …). Writes up to `max` codes; returns how many there are (0 = unknown). */
+ * cudaLaunchKernel_ptsz, cuMemAllocV2 …). Writes up to `max` codes; returns how many there are (0 = unknown).
+ */
 size_t op_find(const char *name, uint16_t *ret_codes, size_t max);
 
 #endif

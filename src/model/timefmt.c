@@ -61,7 +61,8 @@ char *fmt_rfc3339(int64_t wall_ns, char *buf, size_t size)
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
 	off = tm.tm_gmtoff / 60;
 	if (off)
-		snprintf(zone, sizeof(zone), "%c%02ld:%02ld", off < 0 ? '-' : '+', labs(off) / 60 % 24, labs(off) % 60);
+		snprintf(zone, sizeof(zone), "%c%02ld:%02ld", off < 0 ? '-' : '+', labs(off) / 60 % 24,
+			labs(off) % 60);
 	snprintf(buf, size, "%s.%09" PRId64 "%s", date, ns, zone);
 	return buf;
 }
@@ -212,7 +213,8 @@ static bool read_moment(const char *s, struct moment *ret)
 	return true;
 }
 
-/* Unix time of a moment; at a local time that occurs twice, the earlier or the later. `day_shift` moves the date. */
+/* Unix time of a moment; at a local time that occurs twice, the earlier or the later. `day_shift` moves the
+ * date. */
 static int64_t resolve(const struct moment *mo, const struct tm *today, int day_shift, bool later)
 {
 	struct tm tm = mo->tm;

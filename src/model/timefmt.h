@@ -6,7 +6,8 @@
 
 #define TIMEFMT_MAX 64
 
-/* "0", "950ns", "5.2µs", "125µs", "2.1ms", "142ms", "3.4s", "1m30s", "2h5m": one decimal below 10, else none. */
+/* "0", "950ns", "5.2µs", "125µs", "2.1ms", "142ms", "3.4s", "1m30s", "2h5m": one decimal below 10, else none.
+ */
 char *fmt_duration(uint64_t ns, char *buf, size_t size);
 /* RFC 3339 with nanoseconds in the local zone: 2026-02-25T12:06:24.753983243+01:00, "Z" for UTC. */
 char *fmt_rfc3339(int64_t wall_ns, char *buf, size_t size);
@@ -20,11 +21,11 @@ struct time_window {
 	int64_t from_ns, to_ns;
 };
 
-/* --since D: [now - D, now]; "0" = everything. --from/--to: "YYYY-MM-DD[ T]HH:MM[:SS[.frac]]" with optional Z or
- * +HH:MM, or "HH:MM[:SS]" = today in the local zone (when the window would end before it starts, `from` is taken as
- * yesterday), or "@EPOCH_SECONDS". Without a zone: local time; at a repeated local hour the window covers both
- * readings (from = earlier, to = later). from/to win over since. NULL = not given.
- * Returns 0, or -EINVAL / -ERANGE with one sentence in err (what is wrong and an example). */
+/* --since D: [now - D, now]; "0" = everything. --from/--to: "YYYY-MM-DD[ T]HH:MM[:SS[.frac]]" with optional Z
+ * or +HH:MM, or "HH:MM[:SS]" = today in the local zone (when the window would end before it starts, `from` is
+ * taken as yesterday), or "@EPOCH_SECONDS". Without a zone: local time; at a repeated local hour the window
+ * covers both readings (from = earlier, to = later). from/to win over since. NULL = not given. Returns 0, or
+ * -EINVAL / -ERANGE with one sentence in err (what is wrong and an example). */
 int time_window_parse(const char *since, const char *from, const char *to, int64_t now_ns,
 	struct time_window *ret_window, char *err, size_t err_size);
 

@@ -1,6 +1,6 @@
-/* Puts return addresses back before a C++ exception passes through probed calls (bpf/unwind.h). The thread has been
- * stopped in kernel; it is let go as soon as its stack is as the program made it. Nothing else runs on this thread, so
- * that the target never waits for a slow disk or terminal of ours. */
+/* Puts return addresses back before a C++ exception passes through probed calls (bpf/unwind.h). The thread
+ * has been stopped in kernel; it is let go as soon as its stack is as the program made it. Nothing else runs
+ * on this thread, so that the target never waits for a slow disk or terminal of ours. */
 #include "probe/internal.h"
 
 #include <errno.h>

@@ -24,7 +24,7 @@ struct probe {
 	size_t n_link_fds, cap_link_fds;
 	struct bpf_link **links;
 	size_t n_links, cap_links;
-	size_t n_single; /* single probes so far */
+	size_t n_single;     /* single probes so far */
 	bool faulting_names; /* the sleepable name program was accepted */
 	/* drain state */
 	const struct probe_sink *sink;
@@ -41,8 +41,8 @@ struct probe {
 };
 
 /* link.c */
-int link_multi(int prog_fd, unsigned attach_type, const char *path, const uint64_t *offsets, const uint64_t *cookies,
-	size_t n, bool at_return);
+int link_multi(int prog_fd, unsigned attach_type, const char *path, const uint64_t *offsets,
+	const uint64_t *cookies, size_t n, bool at_return);
 int probe_keep_fd(struct probe *p, int fd);
 unsigned way_attach_type(enum probe_way way);
 

@@ -18,11 +18,13 @@ struct link_create_attr {
 
 unsigned way_attach_type(enum probe_way way)
 {
-	return way == PROBE_WAY_SESSION ? ATTACH_UPROBE_SESSION : way == PROBE_WAY_MULTI ? ATTACH_UPROBE_MULTI : 0;
+	return way == PROBE_WAY_SESSION ? ATTACH_UPROBE_SESSION
+	       : way == PROBE_WAY_MULTI ? ATTACH_UPROBE_MULTI
+					: 0;
 }
 
-int link_multi(int prog_fd, unsigned attach_type, const char *path, const uint64_t *offsets, const uint64_t *cookies,
-	size_t n, bool at_return)
+int link_multi(int prog_fd, unsigned attach_type, const char *path, const uint64_t *offsets,
+	const uint64_t *cookies, size_t n, bool at_return)
 {
 	struct link_create_attr attr = {
 		.prog_fd = (uint32_t)prog_fd,
@@ -53,10 +55,10 @@ int probe_keep_fd(struct probe *p, int fd)
 	return 0;
 }
 
-/* One link for many points; when the kernel refuses the set, halves are tried so that one bad address costs only
- * itself. Returns how many points are attached. */
-static size_t attach_halving(struct probe *p, int prog_fd, unsigned type, const char *path, const uint64_t *offsets,
-	const uint64_t *cookies, size_t n, bool at_return, int *ret_error)
+/* One link for many points; when the kernel refuses the set, halves are tried so that one bad address costs
+ * only itself. Returns how many points are attached. */
+static size_t attach_halving(struct probe *p, int prog_fd, unsigned type, const char *path,
+	const uint64_t *offsets, const uint64_t *cookies, size_t n, bool at_return, int *ret_error)
 {
 	int fd;
 	size_t half = n / 2;
@@ -75,8 +77,8 @@ static size_t attach_halving(struct probe *p, int prog_fd, unsigned type, const 
 	if (n == 1 || fd == -EPERM || fd == -ENOENT || fd == -EACCES)
 		return 0;
 	return attach_halving(p, prog_fd, type, path, offsets, cookies, half, at_return, ret_error) +
-	       attach_halving(
-		       p, prog_fd, type, path, offsets + half, cookies + half, n - half, at_return, ret_error);
+	       attach_halving(p, prog_fd, type, path, offsets + half, cookies + half, n - half, at_return,
+		       ret_error);
 }
 
 static int program_fd(const struct probe *p, const char *name)
@@ -98,8 +100,8 @@ static void point_set_free(struct point_set *s)
 }
 
 /* Picks the points of one kind: calls, names known at entry, names whose handle comes at return. */
-static int point_set_make(const struct probe_point_spec *points, size_t n, bool names, bool entry_only,
-	struct point_set *ret)
+static int point_set_make(
+	const struct probe_point_spec *points, size_t n, bool names, bool entry_only, struct point_set *ret)
 {
 	struct point_set s = {.offsets = calloc(n, sizeof(uint64_t)), .cookies = calloc(n, sizeof(uint64_t))};
 
@@ -124,13 +126,13 @@ static int attach_calls_multi(
 	unsigned type = way_attach_type(p->way);
 
 	if (p->way == PROBE_WAY_SESSION) {
-		ret->attached = attach_halving(p, program_fd(p, "ing_session"), type, path, s->offsets, s->cookies,
-			s->n, false, &err);
+		ret->attached = attach_halving(p, program_fd(p, "ing_session"), type, path, s->offsets,
+			s->cookies, s->n, false, &err);
 	} else {
 		/* Returns first: a return without an entry is ignored, an entry without a return would look
 		 * unfinished. */
-		size_t n = attach_halving(p, program_fd(p, "ing_multi_return"), type, path, s->offsets, s->cookies,
-			s->n, true, &err);
+		size_t n = attach_halving(p, program_fd(p, "ing_multi_return"), type, path, s->offsets,
+			s->cookies, s->n, true, &err);
 
 		ret->attached = attach_halving(p, program_fd(p, "ing_multi_entry"), type, path, s->offsets,
 			s->cookies, s->n, false, &err);
@@ -141,7 +143,8 @@ static int attach_calls_multi(
 }
 
 /* Names are a comfort: failures to attach are not errors. */
-static void attach_names_multi(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n)
+static void attach_names_multi(
+	struct probe *p, const char *path, const struct probe_point_spec *points, size_t n)
 {
 	struct point_set all = {0};
 	int ignored = 0;
@@ -149,15 +152,15 @@ static void attach_names_multi(struct probe *p, const char *path, const struct p
 
 	if (point_set_make(points, n, true, false, &all))
 		return;
-	attach_halving(p, program_fd(p, "ing_name_ret"), ATTACH_UPROBE_MULTI, path, all.offsets, all.cookies, all.n,
-		true, &ignored);
-	attach_halving(
-		p, program_fd(p, entry), ATTACH_UPROBE_MULTI, path, all.offsets, all.cookies, all.n, false, &ignored);
+	attach_halving(p, program_fd(p, "ing_name_ret"), ATTACH_UPROBE_MULTI, path, all.offsets, all.cookies,
+		all.n, true, &ignored);
+	attach_halving(p, program_fd(p, entry), ATTACH_UPROBE_MULTI, path, all.offsets, all.cookies, all.n,
+		false, &ignored);
 	point_set_free(&all);
 }
 
-static int attach_single(
-	struct probe *p, const char *prog_name, bool at_return, const char *path, uint64_t offset, uint64_t cookie)
+static int attach_single(struct probe *p, const char *prog_name, bool at_return, const char *path,
+	uint64_t offset, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = cookie, .retprobe = at_return);
 	struct bpf_program *prog = bpf_object__find_program_by_name(p->object, prog_name);
@@ -184,8 +187,8 @@ static int by_priority(const void *a, const void *b)
 	return x->desc < y->desc ? -1 : x->desc > y->desc;
 }
 
-static int attach_calls_single(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n,
-	size_t max_single, struct probe_attach_result *ret)
+static int attach_calls_single(struct probe *p, const char *path, const struct probe_point_spec *points,
+	size_t n, size_t max_single, struct probe_attach_result *ret)
 {
 	cleanup_free struct probe_point_spec *sorted = calloc(n ? n : 1, sizeof(*sorted));
 	int err = 0;
@@ -203,7 +206,8 @@ static int attach_calls_single(struct probe *p, const char *path, const struct p
 		}
 		err = attach_single(p, "ing_return", true, path, sorted[i].file_offset, sorted[i].desc);
 		if (!err)
-			err = attach_single(p, "ing_entry", false, path, sorted[i].file_offset, sorted[i].desc);
+			err = attach_single(
+				p, "ing_entry", false, path, sorted[i].file_offset, sorted[i].desc);
 		if (err) {
 			ret->refused++;
 			continue;
@@ -216,11 +220,12 @@ static int attach_calls_single(struct probe *p, const char *path, const struct p
 
 size_t probe_single_room(const struct probe *p)
 {
-	return p->way == PROBE_WAY_SINGLE ? PROBE_SINGLE_MAX - MIN(p->n_single, (size_t)PROBE_SINGLE_MAX) : SIZE_MAX;
+	return p->way == PROBE_WAY_SINGLE ? PROBE_SINGLE_MAX - MIN(p->n_single, (size_t)PROBE_SINGLE_MAX)
+					  : SIZE_MAX;
 }
 
-int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n, size_t max_single,
-	struct probe_attach_result *ret)
+int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n,
+	size_t max_single, struct probe_attach_result *ret)
 {
 	struct probe_attach_result r = {0};
 	struct point_set calls = {0};
@@ -253,8 +258,8 @@ int probe_attach_unwinder(struct probe *p, const char *path, const uint64_t *fil
 			err = attach_single(p, "ing_unwind", false, path, file_offsets[i], 0);
 		return err;
 	}
-	if (attach_halving(p, program_fd(p, "ing_unwind"), ATTACH_UPROBE_MULTI, path, file_offsets, cookies, n, false,
-		    &err) == n)
+	if (attach_halving(p, program_fd(p, "ing_unwind"), ATTACH_UPROBE_MULTI, path, file_offsets, cookies,
+		    n, false, &err) == n)
 		return 0;
 	return err;
 }

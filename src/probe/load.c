@@ -35,6 +35,7 @@ const char *probe_way_name(enum probe_way way)
 }
 
 /* libbpf's own messages are for developers; the verifier's are long and come as one. */
+PRINTF_LIKE(2, 0)
 static int on_libbpf_message(enum libbpf_print_level level UNUSED, const char *fmt, va_list args)
 {
 	cleanup_free char *text = NULL;
@@ -114,7 +115,8 @@ static int fill_free_slots(const struct probe *p)
 static int attach_tracepoints(struct probe *p)
 {
 	for (size_t i = 0; i < ARRAY_LEN(tracepoint_programs); i++) {
-		struct bpf_program *prog = bpf_object__find_program_by_name(p->object, tracepoint_programs[i]);
+		struct bpf_program *prog =
+			bpf_object__find_program_by_name(p->object, tracepoint_programs[i]);
 		int err = UTIL_GROW(p->links, p->cap_links, p->n_links + 1, PROBE_MAX_LINKS);
 
 		if (err)
@@ -162,8 +164,8 @@ static int load_way(struct probe *p, const struct probe_options *o, enum probe_w
 		err = ring ? bpf_map__set_max_entries(ring, (uint32_t)p->ring_bytes) : -ENOENT;
 	if (err)
 		return err;
-	bpf_program__set_autoload(
-		bpf_object__find_program_by_name(p->object, "ing_name_fault"), faulting_names && way != PROBE_WAY_SINGLE);
+	bpf_program__set_autoload(bpf_object__find_program_by_name(p->object, "ing_name_fault"),
+		faulting_names && way != PROBE_WAY_SINGLE);
 	if (o->ring_bytes > UINT32_MAX)
 		return -ERANGE;
 	return bpf_object__load(p->object);
@@ -226,13 +228,16 @@ static int choose_way(struct probe *p, const struct probe_options *o, char *err_
 	}
 	if (err == -EPERM || err == -EACCES)
 		snprintf(err_text, err_size,
-			"tracing needs root, or the capabilities CAP_BPF and CAP_PERFMON (on kernels before 6.6 "
+			"tracing needs root, or the capabilities CAP_BPF and CAP_PERFMON (on kernels before "
+			"6.6 "
 			"CAP_SYS_ADMIN): run it with sudo");
 	else if (o->way != PROBE_WAY_AUTO)
-		snprintf(err_text, err_size, "this kernel does not take probes the way '%s': %s (try --probe-mode auto)",
+		snprintf(err_text, err_size,
+			"this kernel does not take probes the way '%s': %s (try --probe-mode auto)",
 			probe_way_name(o->way), strerror(-err));
 	else
-		snprintf(err_text, err_size, "the kernel refuses the probes: %s (see 'ingero check')", strerror(-err));
+		snprintf(err_text, err_size, "the kernel refuses the probes: %s (see 'ingero check')",
+			strerror(-err));
 	return err;
 }
 
@@ -241,7 +246,8 @@ enum probe_way probe_get_way(const struct probe *p)
 	return p->way;
 }
 
-int probe_set_targets(struct probe *p, enum abi_target_mode mode, uint32_t uid, const uint32_t *pids, size_t n)
+int probe_set_targets(
+	struct probe *p, enum abi_target_mode mode, uint32_t uid, const uint32_t *pids, size_t n)
 {
 	uint32_t one = 1;
 

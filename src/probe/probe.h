@@ -1,5 +1,5 @@
-/* Loads the BPF programs, attaches them to library files, hands out records and counters. One thread uses a probe;
- * only the unwind guard runs on a thread of its own, inside. */
+/* Loads the BPF programs, attaches them to library files, hands out records and counters. One thread uses a
+ * probe; only the unwind guard runs on a thread of its own, inside. */
 #ifndef INGERO_PROBE_PROBE_H
 #define INGERO_PROBE_PROBE_H
 
@@ -14,7 +14,7 @@ enum probe_way { PROBE_WAY_AUTO, PROBE_WAY_SESSION, PROBE_WAY_MULTI, PROBE_WAY_S
 #define PROBE_RING_MIN_BYTES 4096u
 
 struct probe_options {
-	enum probe_way way; /* AUTO: the best that really attaches */
+	enum probe_way way;  /* AUTO: the best that really attaches */
 	uint64_t ring_bytes; /* call ring, a power of two >= one page; 0 = default */
 	uint32_t sampling_rate;
 	bool records; /* false: counters only */
@@ -22,8 +22,8 @@ struct probe_options {
 
 struct probe;
 
-/* Loads the programs and settles the way by attaching to this very program. 0 or negative errno with one sentence in
- * err (-EPERM: rights, -ENOTSUP: kernel). */
+/* Loads the programs and settles the way by attaching to this very program. 0 or negative errno with one
+ * sentence in err (-EPERM: rights, -ENOTSUP: kernel). */
 int probe_open(const struct probe_options *options, struct probe **ret_probe, char *err, size_t err_size);
 /* Detaches everything and frees. NULL is fine. */
 void probe_close(struct probe *p);
@@ -32,7 +32,8 @@ enum probe_way probe_get_way(const struct probe *p);
 const char *probe_way_name(enum probe_way way); /* "session", "multi", "single" */
 
 /* Whose calls are recorded. Processes begun by a target belong to it. May be called at any time. */
-int probe_set_targets(struct probe *p, enum abi_target_mode mode, uint32_t uid, const uint32_t *pids, size_t n);
+int probe_set_targets(
+	struct probe *p, enum abi_target_mode mode, uint32_t uid, const uint32_t *pids, size_t n);
 
 struct probe_point_spec {
 	uint32_t desc; /* row of the operation table */
@@ -50,13 +51,14 @@ struct probe_attach_result {
 
 /* Probes one file for all processes. `path` is opened by the kernel at once and not needed afterwards.
  * `max_single` bounds the points of this file in the single way. 0 or negative errno. */
-int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n, size_t max_single,
-	struct probe_attach_result *ret);
+int probe_attach(struct probe *p, const char *path, const struct probe_point_spec *points, size_t n,
+	size_t max_single, struct probe_attach_result *ret);
 
 /* How many symbols can still be probed (single way); SIZE_MAX where there is no limit. */
 size_t probe_single_room(const struct probe *p);
 
-/* Guards exceptions that pass through probed calls: probes the unwinder's entry points of this file (libgcc_s). */
+/* Guards exceptions that pass through probed calls: probes the unwinder's entry points of this file
+ * (libgcc_s). */
 int probe_attach_unwinder(struct probe *p, const char *path, const uint64_t *file_offsets, size_t n);
 
 /* From here on calls are recorded. */
@@ -65,7 +67,8 @@ void probe_set_sampling(struct probe *p, uint32_t rate);
 /* Removes all probes; records and counters stay readable. Takes about 0.1 s (single way: per probe). */
 void probe_detach(struct probe *p);
 
-/* Records, in the order they were made per thread. `type` says which (first byte). Return false to stop early. */
+/* Records, in the order they were made per thread. `type` says which (first byte). Return false to stop
+ * early. */
 struct probe_sink {
 	void (*call)(void *ctx, const struct abi_rec_call *rec, size_t size);
 	void (*thread)(void *ctx, const struct abi_rec_thread *rec); /* THREAD, EXIT, EXEC */
@@ -75,8 +78,8 @@ struct probe_sink {
 
 /* Descriptor that becomes readable when the call ring fills up beyond a quarter. */
 int probe_wake_fd(const struct probe *p);
-/* Hands over what is in the rings, at most `budget` call records (0 = all). Returns how many call records, or negative
- * errno. */
+/* Hands over what is in the rings, at most `budget` call records (0 = all). Returns how many call records, or
+ * negative errno. */
 long probe_drain(struct probe *p, const struct probe_sink *sink, size_t budget);
 /* Only the process ring; for a sink that meets a thread it has not been introduced to. */
 void probe_drain_process(struct probe *p, const struct probe_sink *sink);
@@ -95,7 +98,8 @@ struct probe_status {
 
 void probe_get_status(const struct probe *p, struct probe_status *ret);
 
-/* What one trapped call costs here, measured on this program: emulated and single-stepped entry instruction. */
+/* What one trapped call costs here, measured on this program: emulated and single-stepped entry instruction.
+ */
 int probe_measure_entry_cost(struct probe *p, double *ret_emulated_ns, double *ret_single_step_ns);
 
 struct probe_trial_result {
@@ -104,8 +108,8 @@ struct probe_trial_result {
 	bool btf_sched;	  /* BTF tracepoints (scheduler programs) can be loaded */
 };
 
-/* Loads, attaches to this program, calls a probed function and checks that exactly those calls arrive through ring
- * and counters. 0 or negative errno; ret->detail is filled in both cases. */
+/* Loads, attaches to this program, calls a probed function and checks that exactly those calls arrive through
+ * ring and counters. 0 or negative errno; ret->detail is filled in both cases. */
 int probe_trial(struct probe_trial_result *ret);
 
 #endif

@@ -46,7 +46,8 @@ static int find_segment(struct dl_phdr_info *info, size_t size UNUSED, void *dat
 
 int trial_function_offset(bool single_step, uint64_t *ret_offset)
 {
-	struct own_segment want = {.address = single_step ? (uintptr_t)trial_stepped : (uintptr_t)trial_emulated};
+	struct own_segment want = {
+		.address = single_step ? (uintptr_t)trial_stepped : (uintptr_t)trial_emulated};
 
 	if (!dl_iterate_phdr(find_segment, &want))
 		return -ENOENT;
@@ -159,7 +160,8 @@ static int run_trial(struct probe *p, struct probe_trial_result *ret)
 	if (!err)
 		err = attach_trial(p, false);
 	if (err) {
-		snprintf(ret->detail, sizeof(ret->detail), "the trial probe could not be attached: %s", strerror(-err));
+		snprintf(ret->detail, sizeof(ret->detail), "the trial probe could not be attached: %s",
+			strerror(-err));
 		return err;
 	}
 	probe_activate(p);
@@ -169,12 +171,12 @@ static int run_trial(struct probe *p, struct probe_trial_result *ret)
 	probe_read_counters(p, trial_on_counter, &got);
 	if (got.records != calls || got.counted != calls) {
 		snprintf(ret->detail, sizeof(ret->detail),
-			"of %u calls of a trial function %u records and %llu counted calls arrived", calls, got.records,
-			(unsigned long long)got.counted);
+			"of %u calls of a trial function %u records and %llu counted calls arrived", calls,
+			got.records, (unsigned long long)got.counted);
 		return -EIO;
 	}
-	snprintf(ret->detail, sizeof(ret->detail), "%u of %u calls of a trial function recorded and counted", got.records,
-		calls);
+	snprintf(ret->detail, sizeof(ret->detail), "%u of %u calls of a trial function recorded and counted",
+		got.records, calls);
 	return 0;
 }
 

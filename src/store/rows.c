@@ -294,7 +294,8 @@ static int insert_event(struct store *s, const struct call_event *e)
 	for (int tries = 0; tries < 64 && (rc & 0xff) == SQLITE_CONSTRAINT; tries++) {
 		sqlite3_bind_int64(st, 1, ts);
 		if (e->mono_ns)
-			sqlite3_bind_int64(st, 16, (int64_t)(e->mono_ns - (uint64_t)ts + (uint64_t)s->clock_offset_ns));
+			sqlite3_bind_int64(
+				st, 16, (int64_t)(e->mono_ns - (uint64_t)ts + (uint64_t)s->clock_offset_ns));
 		else
 			sqlite3_bind_null(st, 16);
 		rc = writer_step(s, W_EVENT);

@@ -15,8 +15,9 @@
 #define SCHEMA_COUNTERS(X)                                                                                   \
 	X(count)                                                                                             \
 	X(sum_ns)                                                                                            \
-	X(min_ns) X(max_ns) X(errors) X(bytes) X(delivered) X(sampled_out) X(lost) X(untimed) X(unfinished)  \
-		X(nested) X(nested_ns)
+	X(min_ns)                                                                                            \
+	X(max_ns) X(errors) X(bytes) X(delivered) X(sampled_out) X(lost) X(untimed) X(unfinished) X(nested)  \
+		X(nested_ns)
 
 enum counter_column {
 #define X(name) COUNTER_##name,

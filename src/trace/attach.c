@@ -45,13 +45,15 @@ static void note_slow(struct session *s, const struct probe_point *pt)
 	size_t len = strlen(s->slow_names);
 
 	if (len + strlen(pt->symbol) + 6 < sizeof(s->slow_names))
-		snprintf(s->slow_names + len, sizeof(s->slow_names) - len, "%s%s", len ? ", " : "", pt->symbol);
+		snprintf(s->slow_names + len, sizeof(s->slow_names) - len, "%s%s", len ? ", " : "",
+			pt->symbol);
 	else if (len && s->slow_names[len - 1] != '.')
 		snprintf(s->slow_names + len, sizeof(s->slow_names) - len, "...");
 }
 
 /* Turns found symbols into probe points; single-stepped ones are left out only when the user said so. */
-static size_t make_specs(struct session *s, const struct probe_point *points, size_t n, struct probe_point_spec *specs)
+static size_t make_specs(
+	struct session *s, const struct probe_point *points, size_t n, struct probe_point_spec *specs)
 {
 	size_t k = 0;
 
@@ -140,8 +142,8 @@ static int attach_lib(struct session *s, const struct cuda_lib *lib, size_t max_
 	return remember_file(s, lib, result.attached);
 }
 
-/* The runtime's files first: its calls are what programs make, and where places are few they are shared evenly over
- * the files, at most half of them to a driver. */
+/* The runtime's files first: its calls are what programs make, and where places are few they are shared
+ * evenly over the files, at most half of them to a driver. */
 static void attach_libs(struct session *s, const struct discovery *d)
 {
 	size_t left = 0;
@@ -175,8 +177,8 @@ static void note_coverage(struct session *s, const struct discovery *d)
 /* The unwinder of the C++ runtime: exceptions through probed calls must find real return addresses. */
 static void attach_unwinders(struct session *s, const struct discovery *d)
 {
-	static const char *const symbols[] = {
-		"_Unwind_RaiseException", "_Unwind_ForcedUnwind", "_Unwind_Resume_or_Rethrow", "_Unwind_Backtrace"};
+	static const char *const symbols[] = {"_Unwind_RaiseException", "_Unwind_ForcedUnwind",
+		"_Unwind_Resume_or_Rethrow", "_Unwind_Backtrace"};
 
 	for (size_t i = 0; i < d->n_unwinders; i++) {
 		const struct cuda_lib *lib = &d->unwinders[i];
@@ -198,7 +200,8 @@ static void attach_unwinders(struct session *s, const struct discovery *d)
 static void warn_static(const struct session *s, const struct cuda_proc *p)
 {
 	if (p->static_stripped)
-		log_warn("PID %u (%.*s): the CUDA runtime is linked in and stripped; its own calls cannot be seen, only "
+		log_warn("PID %u (%.*s): the CUDA runtime is linked in and stripped; its own calls cannot be "
+			 "seen, only "
 			 "the driver's",
 			p->id.pid, COMM_LEN, p->comm);
 	(void)s;
@@ -207,10 +210,12 @@ static void warn_static(const struct session *s, const struct cuda_proc *p)
 static void warn_incomplete(const struct discovery *d)
 {
 	if (d->truncated)
-		log_warn("more than %d CUDA libraries or %d CUDA processes: the rest is not traced; choose with --pid",
+		log_warn("more than %d CUDA libraries or %d CUDA processes: the rest is not traced; choose "
+			 "with --pid",
 			DISCOVER_MAX_LIBS, DISCOVER_MAX_PROCS);
 	if (d->n_unreadable)
-		log_warn("the memory maps of %zu processes cannot be read: their CUDA libraries are unknown", d->n_unreadable);
+		log_warn("the memory maps of %zu processes cannot be read: their CUDA libraries are unknown",
+			d->n_unreadable);
 }
 
 static int collect(struct session *s, struct discovery *d, bool first)
@@ -256,8 +261,8 @@ int attach_scan(struct session *s, bool first)
 		for (size_t i = 0; i < d.n_procs; i++)
 			warn_static(s, &d.procs[i]);
 		if (d.n_procs == 1)
-			snprintf(s->target_text, sizeof(s->target_text), "PID %u (%.*s)", d.procs[0].id.pid, COMM_LEN,
-				d.procs[0].comm);
+			snprintf(s->target_text, sizeof(s->target_text), "PID %u (%.*s)", d.procs[0].id.pid,
+				COMM_LEN, d.procs[0].comm);
 		else if (d.n_procs)
 			snprintf(s->target_text, sizeof(s->target_text), "%zu processes", d.n_procs);
 	}

@@ -76,7 +76,8 @@ static void flags(struct jsonw *w, const struct call_event *e, uint64_t capture_
 	jsonw_kv_u64(w, "weight", e->weight);
 }
 
-void json_event(struct session *s, const struct call_event *e, const struct traced_process *p, uint64_t capture_ns)
+void json_event(
+	struct session *s, const struct call_event *e, const struct traced_process *p, uint64_t capture_ns)
 {
 	struct jsonw w = JSONW_INIT(&s->out, 0);
 	char text[TIMEFMT_MAX];

@@ -60,7 +60,8 @@ static bool is_graph(uint16_t op)
 {
 	const struct op_info *info = op_by_code(op);
 
-	return OP_SOURCE(op) == SOURCE_GRAPH || (OP_SOURCE(op) == SOURCE_DRIVER && info && info->category == OPCAT_GRAPH);
+	return OP_SOURCE(op) == SOURCE_GRAPH ||
+	       (OP_SOURCE(op) == SOURCE_DRIVER && info && info->category == OPCAT_GRAPH);
 }
 
 static bool is_nccl(uint16_t op)
@@ -166,8 +167,11 @@ static void add_footer(struct session *s, struct strbuf *out, uint64_t wall_ns)
 		strbuf_addf(out, "  Sampled: 1 record in %u calls; %s calls without a record on purpose\n",
 			s->adaptive.rate, fmt_count(t.sampled_out, n[3], TIMEFMT_MAX));
 	if (t.lost)
-		strbuf_addf(out, "  \xe2\x9a\xa0 Lost: %s records (%.2f%%); counts and percentiles above include those calls\n",
-			fmt_count(t.lost, n[3], TIMEFMT_MAX), t.made ? 100.0 * (double)t.lost / (double)t.made : 0);
+		strbuf_addf(out,
+			"  \xe2\x9a\xa0 Lost: %s records (%.2f%%); counts and percentiles above include "
+			"those calls\n",
+			fmt_count(t.lost, n[3], TIMEFMT_MAX),
+			t.made ? 100.0 * (double)t.lost / (double)t.made : 0);
 	if (s->store_stop_told)
 		strbuf_adds(out, "  \xe2\x9a\xa0 Recording has stopped (see messages); tracing goes on\n");
 }

@@ -99,11 +99,13 @@ static void print_slow_probes(const struct session *s)
 	double extra_us = (s->stepped_ns - s->emulated_ns) / 1000;
 
 	if (s->skipped_points) {
-		snprintf(text, sizeof(text), "%zu left out by --skip-slow-probes: %s", s->skipped_points, s->slow_names);
+		snprintf(text, sizeof(text), "%zu left out by --skip-slow-probes: %s", s->skipped_points,
+			s->slow_names);
 		print_line(s, "Slow probes", text);
 	} else if (s->slow_points) {
 		snprintf(text, sizeof(text),
-			"%zu entries are single-stepped, measured %.1f us more per call here (--skip-slow-probes leaves "
+			"%zu entries are single-stepped, measured %.1f us more per call here "
+			"(--skip-slow-probes leaves "
 			"them out): %s",
 			s->slow_points, extra_us > 0 ? extra_us : 0, s->slow_names);
 		print_line(s, "Slow probes", text);
@@ -129,7 +131,8 @@ void text_header(struct session *s)
 	}
 	print_slow_probes(s);
 	if (s->store) {
-		snprintf(text, sizeof(text), "%s (%s)", s->o->db_path, s->o->record_all ? "all events" : "selective");
+		snprintf(text, sizeof(text), "%s (%s)", s->o->db_path,
+			s->o->record_all ? "all events" : "selective");
 		print_line(s, "Recording", text);
 	}
 	fprintf(f, "\n");
@@ -156,10 +159,13 @@ void text_final(struct session *s)
 	add_losses(s, text, sizeof(text));
 	log_info("%s", text);
 	if (t.delivered + t.sampled_out + t.lost != t.made)
-		log_warn("the accounting does not add up: made %llu, but delivered + sampled out + lost = %llu",
-			(unsigned long long)t.made, (unsigned long long)(t.delivered + t.sampled_out + t.lost));
+		log_warn("the accounting does not add up: made %llu, but delivered + sampled out + lost = "
+			 "%llu",
+			(unsigned long long)t.made,
+			(unsigned long long)(t.delivered + t.sampled_out + t.lost));
 	if (t.lost)
-		log_warn("%llu calls have no record (%.2f%%); counts, sums and percentiles include them, single events do "
+		log_warn("%llu calls have no record (%.2f%%); counts, sums and percentiles include them, "
+			 "single events do "
 			 "not. A larger --ringbuf-size or --sampling-rate 0 helps",
 			(unsigned long long)t.lost, t.made ? 100.0 * (double)t.lost / (double)t.made : 0);
 	probe_get_status(s->probe, &st);

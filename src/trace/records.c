@@ -178,8 +178,8 @@ static void forget_pair(void *ctx, const struct op_state *o)
 	probe_forget_counters(s->probe, &key);
 }
 
-/* Ended processes leave the kernel's table one round after their last counters were taken, so that it never fills up
- * with the dead. */
+/* Ended processes leave the kernel's table one round after their last counters were taken, so that it never
+ * fills up with the dead. */
 static void forget_ended(struct session *s)
 {
 	size_t pos = 0;
@@ -207,8 +207,8 @@ static void report_delivered(struct session *s, int64_t wall_ns)
 
 static void report_status(struct session *s, int64_t wall_ns)
 {
-	static const char *const names[ABI_STATUS_COUNT] = {"ring_process", "thread_table", "counter_table", "stale_calls",
-		"storage_busy"};
+	static const char *const names[ABI_STATUS_COUNT] = {
+		"ring_process", "thread_table", "counter_table", "stale_calls", "storage_busy"};
 	struct probe_status st;
 
 	probe_get_status(s->probe, &st);

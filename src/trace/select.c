@@ -1,11 +1,12 @@
-/* Which calls become rows, and what a row stands for. Statistics never come from rows, so this decides only about
- * evidence. */
+/* Which calls become rows, and what a row stands for. Statistics never come from rows, so this decides only
+ * about evidence. */
 #include "trace/state.h"
 
 #define FIRST_CALLS 10
 #define ORDINARY_ONE_IN 100
-#define SLOW_FACTOR 3		 /* times the median */
-#define SLOW_ROWS_PER_SECOND 500 /* per process and operation; beyond, slow calls are sampled like ordinary ones */
+#define SLOW_FACTOR 3 /* times the median */
+#define SLOW_ROWS_PER_SECOND                                                                                 \
+	500 /* per process and operation; beyond, slow calls are sampled like ordinary ones */
 
 static const uint32_t category_reason[] = {
 	[OPCAT_ALLOC] = REASON_MEMORY,
@@ -95,7 +96,8 @@ uint64_t state_capture(struct trace_state *s, struct call_event *e, unsigned des
 			return 0;
 		if (!c)
 			c = &s->captures[s->n_captures++];
-		*c = (struct capture){.proc = e->proc, .stream = e->stream, .begin_mono_ns = e->mono_ns + e->dur_ns};
+		*c = (struct capture){
+			.proc = e->proc, .stream = e->stream, .begin_mono_ns = e->mono_ns + e->dur_ns};
 		return 0;
 	}
 	if (!c)

@@ -41,7 +41,8 @@ static void sample_clock(struct session *s)
 	uint64_t best = UINT64_MAX;
 
 	for (int i = 0; i < 3; i++) {
-		uint64_t a = clock_ns(CLOCK_MONOTONIC), wall = clock_ns(CLOCK_REALTIME), b = clock_ns(CLOCK_MONOTONIC);
+		uint64_t a = clock_ns(CLOCK_MONOTONIC), wall = clock_ns(CLOCK_REALTIME),
+			 b = clock_ns(CLOCK_MONOTONIC);
 
 		if (b - a >= best)
 			continue;
@@ -50,7 +51,8 @@ static void sample_clock(struct session *s)
 	}
 }
 
-/* Process numbers in kernel are those of the initial namespace; elsewhere they would name the wrong processes. */
+/* Process numbers in kernel are those of the initial namespace; elsewhere they would name the wrong
+ * processes. */
 static bool in_initial_pid_namespace(void)
 {
 	struct stat st;
@@ -61,7 +63,8 @@ static bool in_initial_pid_namespace(void)
 static int check_targets(const struct trace_options *o)
 {
 	if (!in_initial_pid_namespace()) {
-		log_error("this is not the host's PID namespace, so process numbers here are not the kernel's: run it "
+		log_error("this is not the host's PID namespace, so process numbers here are not the "
+			  "kernel's: run it "
 			  "there (containers: --pid=host)");
 		return -EINVAL;
 	}
@@ -139,8 +142,8 @@ static int open_probe(struct session *s)
 static void tell_attached(struct session *s)
 {
 	if (!s->target_text[0] && s->o->n_pids)
-		snprintf(s->target_text, sizeof(s->target_text),
-			"%zu process%s, no CUDA library loaded yet", s->o->n_pids, s->o->n_pids == 1 ? "" : "es");
+		snprintf(s->target_text, sizeof(s->target_text), "%zu process%s, no CUDA library loaded yet",
+			s->o->n_pids, s->o->n_pids == 1 ? "" : "es");
 	else if (!s->target_text[0])
 		snprintf(s->target_text, sizeof(s->target_text), "no CUDA process of user %s yet, waiting",
 			s->o->user_name ? s->o->user_name : "any");
@@ -335,7 +338,8 @@ static int follow(struct session *s, struct waiter *w)
 		stop |= finished(s, now_ns);
 		timeout_ms = n >= DRAIN_BUDGET ? 0 : n ? POLL_BUSY_MS : POLL_IDLE_MS;
 		if (s->o->duration_ns) {
-			uint64_t end = s->start_mono_ns + s->o->duration_ns, left = end > now_ns ? end - now_ns : 0;
+			uint64_t end = s->start_mono_ns + s->o->duration_ns,
+				 left = end > now_ns ? end - now_ns : 0;
 
 			timeout_ms = (int)MIN((uint64_t)timeout_ms, left / NSEC_PER_MSEC + 1);
 		}
@@ -364,7 +368,8 @@ static void finish(struct session *s)
 	s->store = NULL;
 	if (st.dropped_queue || st.dropped_disk)
 		log_warn("%llu events of %llu did not reach the database",
-			(unsigned long long)(st.dropped_queue + st.dropped_disk), (unsigned long long)st.queued);
+			(unsigned long long)(st.dropped_queue + st.dropped_disk),
+			(unsigned long long)st.queued);
 	log_info("Recorded %llu events in %s", (unsigned long long)st.written, s->o->db_path);
 }
 
@@ -379,7 +384,8 @@ static void session_free(struct session *s)
 	free(s);
 }
 
-/* Signals are read from a descriptor; a reader of ours that goes away must not kill us before the probes are off. */
+/* Signals are read from a descriptor; a reader of ours that goes away must not kill us before the probes are
+ * off. */
 static void block_signals(void)
 {
 	sigset_t set;
@@ -416,8 +422,10 @@ int trace_run(const struct trace_options *options)
 	block_signals();
 	s->o = options;
 	s->out = STRBUF_INIT(OUT_MAX_BYTES);
-	s->deadband = (struct deadband){.percent = options->deadband_pct, .heartbeat_ns = options->heartbeat_ns};
-	s->adaptive = (struct adaptive){.on = !options->sampling_rate, .rate = options->sampling_rate ? options->sampling_rate : 1};
+	s->deadband =
+		(struct deadband){.percent = options->deadband_pct, .heartbeat_ns = options->heartbeat_ns};
+	s->adaptive = (struct adaptive){
+		.on = !options->sampling_rate, .rate = options->sampling_rate ? options->sampling_rate : 1};
 	screen_init(&s->screen);
 	err = prepare(s);
 	if (!err) {

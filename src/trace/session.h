@@ -49,13 +49,13 @@ struct session {
 	struct attached_file *files;
 	size_t n_files, cap_files;
 	size_t runtime_points, driver_points, graph_points;
-	size_t slow_points;	 /* single-stepped entries that are probed */
-	size_t skipped_points;	 /* left out by --skip-slow-probes */
+	size_t slow_points;    /* single-stepped entries that are probed */
+	size_t skipped_points; /* left out by --skip-slow-probes */
 	char slow_names[256];
-	size_t left_out_points;	 /* no room in the single way */
+	size_t left_out_points; /* no room in the single way */
 	double emulated_ns, stepped_ns;
-	struct strbuf out; /* JSON or verbose lines not yet written */
-	bool out_broken;   /* the reader of stdout is gone */
+	struct strbuf out;	/* JSON or verbose lines not yet written */
+	bool out_broken;	/* the reader of stdout is gone */
 	int64_t wall_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 	uint64_t start_mono_ns, next_tick_mono_ns, next_clock_mono_ns;
 	int64_t start_wall_ns;
@@ -71,8 +71,8 @@ static inline int64_t session_wall_ns(const struct session *s, uint64_t mono_ns)
 	return (int64_t)mono_ns + s->wall_offset_ns;
 }
 
-/* attach.c: probes every CUDA library the targets have now; called again for newcomers. Returns how many files were
- * added, or negative errno. */
+/* attach.c: probes every CUDA library the targets have now; called again for newcomers. Returns how many
+ * files were added, or negative errno. */
 int attach_scan(struct session *s, bool first);
 bool attach_targets_alive(const struct session *s);
 
@@ -81,7 +81,8 @@ void records_counters(struct session *s); /* reads the kernel's counters, feeds 
 long records_drain(struct session *s, size_t budget);
 
 /* out_json.c */
-void json_event(struct session *s, const struct call_event *e, const struct traced_process *p, uint64_t capture_ns);
+void json_event(
+	struct session *s, const struct call_event *e, const struct traced_process *p, uint64_t capture_ns);
 void json_system(struct session *s, const struct system_sample *sample);
 void json_loss(struct session *s, bool final);
 /* out_text.c */
@@ -94,7 +95,8 @@ void table_draw(struct session *s, bool final);
 /* screen.c */
 void screen_init(struct screen *sc);
 void screen_resize(struct screen *sc);
-/* Shows a whole block; on a terminal over the previous one. 0 or negative errno (-EPIPE: the reader is gone). */
+/* Shows a whole block; on a terminal over the previous one. 0 or negative errno (-EPIPE: the reader is gone).
+ */
 int screen_show(struct screen *sc, const struct strbuf *text);
 /* Writes all; 0 or negative errno. */
 int write_all(int fd, const void *data, size_t len);

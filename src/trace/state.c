@@ -228,7 +228,8 @@ static void kernel_delta(const struct op_counters *t, const struct abi_counters 
 		d->max_ns = MIN(highest_ns(&d->hist), t->max_ns);
 }
 
-bool state_update(struct trace_state *s, struct op_state *o, const struct abi_counters *raw, struct op_counters *ret_delta)
+bool state_update(struct trace_state *s, struct op_state *o, const struct abi_counters *raw,
+	struct op_counters *ret_delta)
 {
 	struct op_counters *t = &o->total, *d = ret_delta;
 	struct op_total *sum = state_total(s, o->op);

@@ -1,5 +1,5 @@
-/* What a live session knows: processes, exact totals per (process, operation), which calls become rows. Single
- * thread. */
+/* What a live session knows: processes, exact totals per (process, operation), which calls become rows.
+ * Single thread. */
 #ifndef INGERO_TRACE_STATE_H
 #define INGERO_TRACE_STATE_H
 
@@ -24,7 +24,7 @@ struct traced_process {
 struct op_state {
 	struct traced_process *proc;
 	uint16_t op;
-	struct op_counters total; /* cumulative */
+	struct op_counters total;    /* cumulative */
 	uint64_t delivered_reported; /* delivered at the last report to the store */
 	uint64_t p50_ns;	     /* as of the last counter round; 0 = too few calls */
 	uint64_t seen;		     /* records looked at by the row selection */
@@ -51,9 +51,9 @@ struct capture {
 };
 
 struct trace_state {
-	struct idmap processes; /* (pid, start) -> struct traced_process */
-	struct idmap pairs;	/* (pid | op << 32, start) -> struct op_state */
-	struct idmap names;	/* (pid ^ handle, start) -> struct kernel_name */
+	struct idmap processes;	 /* (pid, start) -> struct traced_process */
+	struct idmap pairs;	 /* (pid | op << 32, start) -> struct op_state */
+	struct idmap names;	 /* (pid ^ handle, start) -> struct kernel_name */
 	struct op_total *totals; /* per row of the operation table */
 	size_t n_totals;
 	struct capture captures[STATE_MAX_CAPTURES];
@@ -71,21 +71,23 @@ struct traced_process *state_process(struct trace_state *s, struct proc_id id, b
 struct op_state *state_pair(struct trace_state *s, struct traced_process *proc, uint16_t op);
 struct op_total *state_total(struct trace_state *s, uint16_t op);
 typedef void (*state_pair_fn)(void *ctx, const struct op_state *o);
-/* The process has ended and its counters are final: on_pair sees each of its pairs. They stay for the summary until
- * state_trim() needs the room. */
+/* The process has ended and its counters are final: on_pair sees each of its pairs. They stay for the summary
+ * until state_trim() needs the room. */
 void state_end_process(struct trace_state *s, struct traced_process *proc, state_pair_fn on_pair, void *ctx);
 void state_trim(struct trace_state *s);
 
 void state_add_name(struct trace_state *s, struct proc_id proc, uint64_t handle, const char *name);
-const char *state_kernel_name(const struct trace_state *s, struct proc_id proc, uint64_t handle); /* NULL = unknown */
+const char *state_kernel_name(
+	const struct trace_state *s, struct proc_id proc, uint64_t handle); /* NULL = unknown */
 
-/* Brings `o` and the totals up to the kernel's counters; *ret_delta is what is new since the last time (including
- * records delivered meanwhile). raw NULL: nothing new in kernel. Returns whether anything is; else *ret_delta is not to be
- * read. */
-bool state_update(struct trace_state *s, struct op_state *o, const struct abi_counters *raw, struct op_counters *ret_delta);
+/* Brings `o` and the totals up to the kernel's counters; *ret_delta is what is new since the last time
+ * (including records delivered meanwhile). raw NULL: nothing new in kernel. Returns whether anything is; else
+ * *ret_delta is not to be read. */
+bool state_update(struct trace_state *s, struct op_state *o, const struct abi_counters *raw,
+	struct op_counters *ret_delta);
 
-/* Graph capture: marks calls made on a capturing stream, returns the length of the capture an end-capture call ends
- * (0 = begin not seen). */
+/* Graph capture: marks calls made on a capturing stream, returns the length of the capture an end-capture
+ * call ends (0 = begin not seen). */
 uint64_t state_capture(struct trace_state *s, struct call_event *e, unsigned desc_flags);
 
 /* Decides about a row: sets e->reason (0 = no row), e->weight and the anomaly and first flags. */

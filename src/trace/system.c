@@ -29,8 +29,8 @@ static int read_cpu(uint64_t *ret_total, uint64_t *ret_idle)
 
 	if (err)
 		return err;
-	if (sscanf(buf, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6],
-		    &v[7]) < 4)
+	if (sscanf(buf, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4],
+		    &v[5], &v[6], &v[7]) < 4)
 		return -EINVAL;
 	for (size_t i = 0; i < ARRAY_LEN(v); i++)
 		total += v[i];
@@ -103,7 +103,8 @@ bool deadband_pass(struct deadband *d, const struct system_sample *s)
 		    (d->heartbeat_ns && s->wall_ns - l->wall_ns >= (int64_t)d->heartbeat_ns) ||
 		    moved(l->cpu_pct, s->cpu_pct, d->percent) || moved(l->mem_pct, s->mem_pct, d->percent) ||
 		    moved((double)l->mem_avail_mb, (double)s->mem_avail_mb, d->percent) ||
-		    moved((double)l->swap_mb, (double)s->swap_mb, d->percent) || moved(l->load1, s->load1, d->percent);
+		    moved((double)l->swap_mb, (double)s->swap_mb, d->percent) ||
+		    moved(l->load1, s->load1, d->percent);
 
 	if (pass) {
 		d->last = *s;

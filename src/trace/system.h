@@ -12,8 +12,8 @@ struct system_reader {
 /* One sample; cpu_pct is that of the time since the previous one (0 on the first). 0 or negative errno. */
 int system_read(struct system_reader *r, int64_t wall_ns, struct system_sample *ret);
 
-/* Deadband for recorded samples: passes the first, any after `heartbeat_ns` (0 = none), and those in which a value
- * moved by more than `percent` of max(|last passed|, 1). percent 0 passes everything. */
+/* Deadband for recorded samples: passes the first, any after `heartbeat_ns` (0 = none), and those in which a
+ * value moved by more than `percent` of max(|last passed|, 1). percent 0 passes everything. */
 struct deadband {
 	double percent;
 	uint64_t heartbeat_ns;

@@ -23,15 +23,15 @@ struct trace_options {
 	const char *version;
 	const char *const *cuda_libs;
 	size_t n_cuda_libs;
-	uint64_t ring_bytes; /* 0 = default */
+	uint64_t ring_bytes;	/* 0 = default */
 	uint32_t sampling_rate; /* 0 = adaptive */
 	bool skip_slow_probes;
 	bool debug;
 	enum probe_way way;
 };
 
-/* Runs until done. Returns 0 or negative errno; errors have been reported in one line each. Blocks SIGINT, SIGTERM,
- * SIGHUP and SIGWINCH and handles them inside. */
+/* Runs until done. Returns 0 or negative errno; errors have been reported in one line each. Blocks SIGINT,
+ * SIGTERM, SIGHUP and SIGWINCH and handles them inside. */
 int trace_run(const struct trace_options *options);
 
 #endif

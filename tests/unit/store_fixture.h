@@ -32,8 +32,8 @@ struct fixture {
 	char db[96];
 };
 
-static inline int fixture_remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED,
-	struct FTW *where UNUSED)
+static inline int fixture_remove_one(
+	const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *where UNUSED)
 {
 	return remove(path);
 }
@@ -166,7 +166,8 @@ static inline uint64_t fixture_total_size(const char *path)
 	return fixture_size(path) + fixture_size(wal) + fixture_size(shm);
 }
 
-/* A sum over the names, sizes, times and bytes of everything in a folder: whatever happens there changes it. */
+/* A sum over the names, sizes, times and bytes of everything in a folder: whatever happens there changes it.
+ */
 static inline uint64_t fixture_folder_sum(const char *dir)
 {
 	DIR *d = opendir(dir);

@@ -88,8 +88,14 @@ static void every_field_comes_back(void **state)
 		.grid = {4294967295u, 2, 3},
 		.block = {4, 5, 6},
 	};
-	struct process_info p = {.id = e.proc, .comm = "train", .uid = 5, .ppid = 6, .cgroup_id = 1ull << 63,
-		.rank = 2, .local_rank = 1, .world_size = 4};
+	struct process_info p = {.id = e.proc,
+		.comm = "train",
+		.uid = 5,
+		.ppid = 6,
+		.cgroup_id = 1ull << 63,
+		.rank = 2,
+		.local_rank = 1,
+		.world_size = 4};
 	struct rows *rows;
 
 	store_add_event(s, &e); /* before its process: the order does not matter */
@@ -106,8 +112,14 @@ static void every_field_comes_back(void **state)
 	assert_int_equal(rows->ev[0].rank, 2);
 	assert_true(rows->ev[0].cgroup_id == 1ull << 63);
 	/* readers of the reference fail on negative values */
-	assert_int_equal(fixture_number(f->db, "SELECT arg0 = 0x7fffffffffffff01 AND arg1 = 0 AND cgroup_id = 0 FROM events"), 1);
-	assert_int_equal(fixture_number(f->db, "SELECT tid = 4000001 AND nested AND anomaly AND NOT unfinished FROM events"), 1);
+	assert_int_equal(
+		fixture_number(
+			f->db, "SELECT arg0 = 0x7fffffffffffff01 AND arg1 = 0 AND cgroup_id = 0 FROM events"),
+		1);
+	assert_int_equal(
+		fixture_number(
+			f->db, "SELECT tid = 4000001 AND nested AND anomaly AND NOT unfinished FROM events"),
+		1);
 	assert_int_equal(fixture_number(f->db, "SELECT mono_ns FROM events"), 123456789);
 	test_free(rows);
 }
@@ -116,7 +128,8 @@ static void repeated_arguments_come_back(void **state)
 {
 	struct fixture *f = *state;
 	struct store *s = fixture_open(f->db);
-	struct call_event e[] = {fixture_event(0), fixture_event(1), fixture_event(2), fixture_event(3), fixture_event(4)};
+	struct call_event e[] = {
+		fixture_event(0), fixture_event(1), fixture_event(2), fixture_event(3), fixture_event(4)};
 	struct rows *rows;
 
 	e[1].kernel = 0; /* synchronise: the stream is the argument */
@@ -134,7 +147,8 @@ static void repeated_arguments_come_back(void **state)
 	assert_int_equal(rows->n, ARRAY_LEN(e));
 	for (size_t i = 0; i < ARRAY_LEN(e); i++)
 		assert_event_equal(&rows->ev[i].e, &e[i]);
-	assert_int_equal(fixture_number(f->db, "SELECT sum(arg0) FROM events"), 0x4000 + 0x77 + 0x7f00 + 4096);
+	assert_int_equal(
+		fixture_number(f->db, "SELECT sum(arg0) FROM events"), 0x4000 + 0x77 + 0x7f00 + 4096);
 	assert_int_equal(fixture_number(f->db, "SELECT sum(arg1) FROM events"), 0x8f00);
 	test_free(rows);
 }
@@ -143,7 +157,8 @@ static void documented_join_shows_every_row(void **state)
 {
 	struct fixture *f = *state;
 	struct store *s = fixture_open(f->db);
-	static const uint16_t ops[] = {OP_MALLOC, OP_GRAPH_LAUNCH, OP_NOWHERE, OP_CODE(SOURCE_HOST, 21), OP_CODE(99, 3)};
+	static const uint16_t ops[] = {
+		OP_MALLOC, OP_GRAPH_LAUNCH, OP_NOWHERE, OP_CODE(SOURCE_HOST, 21), OP_CODE(99, 3)};
 	char query[512] = "SELECT count(*) FROM (";
 	sqlite3 *db = NULL;
 	sqlite3_stmt *st = NULL;
@@ -156,10 +171,12 @@ static void documented_join_shows_every_row(void **state)
 	}
 	store_close(s, NULL);
 	assert_int_equal(sqlite3_open(f->db, &db), SQLITE_OK);
-	assert_int_equal(
-		sqlite3_prepare_v2(db, "SELECT value FROM schema_info WHERE key = 'example_query'", -1, &st, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "SELECT value FROM schema_info WHERE key = 'example_query'",
+				 -1, &st, NULL),
+		SQLITE_OK);
 	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-	snprintf(query + strlen(query), sizeof(query) - strlen(query), "%s)", (const char *)sqlite3_column_text(st, 0));
+	snprintf(query + strlen(query), sizeof(query) - strlen(query), "%s)",
+		(const char *)sqlite3_column_text(st, 0));
 	sqlite3_finalize(st);
 	sqlite3_close(db);
 	assert_int_equal(fixture_number(f->db, query), ARRAY_LEN(ops));
@@ -188,8 +205,10 @@ static void reused_pid_is_another_process(void **state)
 {
 	struct fixture *f = *state;
 	struct store *s = fixture_open(f->db);
-	struct process_info a = {.id = {50, 1000}, .comm = "train_a", .rank = -1, .local_rank = -1, .world_size = -1};
-	struct process_info b = {.id = {50, 2000}, .comm = "infer_b", .rank = -1, .local_rank = -1, .world_size = -1};
+	struct process_info a = {
+		.id = {50, 1000}, .comm = "train_a", .rank = -1, .local_rank = -1, .world_size = -1};
+	struct process_info b = {
+		.id = {50, 2000}, .comm = "infer_b", .rank = -1, .local_rank = -1, .world_size = -1};
 	struct reader_op_stats *stats;
 	struct reader *r;
 	size_t n, found = 0;
@@ -235,8 +254,19 @@ static void counters_add_up(void **state)
 	size_t n;
 
 	for (int i = 0; i < 200; i++) {
-		struct op_counters c = {.count = 3, .sum_ns = 600, .min_ns = 100, .max_ns = 300, .errors = 1, .bytes = 50,
-			.delivered = 2, .sampled_out = 1, .lost = 1, .untimed = 1, .unfinished = 1, .nested = 2, .nested_ns = 40};
+		struct op_counters c = {.count = 3,
+			.sum_ns = 600,
+			.min_ns = 100,
+			.max_ns = 300,
+			.errors = 1,
+			.bytes = 50,
+			.delivered = 2,
+			.sampled_out = 1,
+			.lost = 1,
+			.untimed = 1,
+			.unfinished = 1,
+			.nested = 2,
+			.nested_ns = 40};
 		int64_t at = T0 + 50 * SEC + i * SEC;
 
 		for (unsigned k = 0; k < 3; k++) {
@@ -269,16 +299,22 @@ static void counters_add_up(void **state)
 	assert_int_equal(stats[0].p50_ns, hist_percentile(&sum.hist, 0.5));
 	free(stats);
 	reader_close(r);
-	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM event_aggregates WHERE source = 1 AND op = 1"), 600);
+	assert_int_equal(
+		fixture_number(f->db, "SELECT sum(count) FROM event_aggregates WHERE source = 1 AND op = 1"),
+		600);
 	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM counter_10s"), 600);
-	assert_int_equal(fixture_number(f->db, "SELECT max(n) FROM (SELECT count(*) AS n FROM event_aggregates GROUP BY bucket)"), 1);
+	assert_int_equal(
+		fixture_number(f->db,
+			"SELECT max(n) FROM (SELECT count(*) AS n FROM event_aggregates GROUP BY bucket)"),
+		1);
 }
 
 static void cumulative_extremes_do_not_leak(void **state)
 {
 	struct fixture *f = *state;
 	struct store *s = fixture_open(f->db);
-	struct op_counters c = {.count = 1, .sum_ns = 1000, .max_ns = 5000000000ull}; /* the maximum of an hour ago */
+	struct op_counters c = {
+		.count = 1, .sum_ns = 1000, .max_ns = 5000000000ull}; /* the maximum of an hour ago */
 
 	hist_add(&c.hist, 1000, 1);
 	store_add_counters(s, T0, (struct proc_id){9, 9}, OP_MALLOC, &c);
@@ -383,10 +419,13 @@ static void foreign_files_are_left_alone(void **state)
 	FILE *out;
 
 	refuse(f, "CREATE TABLE events(id TEXT PRIMARY KEY, timestamp INTEGER)", "new file with --db");
-	refuse(f, "PRAGMA application_id = 1229866834; PRAGMA user_version = 99; CREATE TABLE t(x)", "newer version");
+	refuse(f, "PRAGMA application_id = 1229866834; PRAGMA user_version = 99; CREATE TABLE t(x)",
+		"newer version");
 	out = fopen(f->db, "we");
 	assert_non_null(out);
-	fputs("just some text, long enough to be read as a header if anybody tried to do that, which nobody should do....", out);
+	fputs("just some text, long enough to be read as a header if anybody tried to do that, which nobody "
+	      "should do....",
+		out);
 	fclose(out);
 	assert_int_equal(store_open(&o, &s, err, sizeof(err)), -EMEDIUMTYPE);
 	assert_non_null(strstr(err, "not a database"));
@@ -411,7 +450,8 @@ static void full_queue_counts_what_it_drops(void **state)
 	assert_int_equal(st.queued + st.dropped_queue, 20000);
 	assert_int_equal(st.written, st.queued);
 	assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM events"), st.written);
-	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM losses WHERE name = 'store_queue'"), st.dropped_queue);
+	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM losses WHERE name = 'store_queue'"),
+		st.dropped_queue);
 }
 
 static void sessions_continue_in_one_file(void **state)
@@ -425,7 +465,10 @@ static void sessions_continue_in_one_file(void **state)
 		store_add_event(s, &e);
 		store_close(s, NULL);
 	}
-	assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM sessions WHERE state = 'ended' AND stopped_at >= started_at"), 3);
+	assert_int_equal(
+		fixture_number(f->db,
+			"SELECT count(*) FROM sessions WHERE state = 'ended' AND stopped_at >= started_at"),
+		3);
 	assert_int_equal(fixture_number(f->db, "SELECT count(DISTINCT session_id) FROM events"), 3);
 }
 

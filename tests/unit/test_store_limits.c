@@ -83,9 +83,16 @@ static void killed_recording_is_whole_and_cut(void **state)
 		store_close(fixture_open(f->db), NULL);
 		rows = fixture_number(f->db, "SELECT count(*) FROM events");
 		assert_int_equal(rows, sum.events);
-		assert_int_equal(fixture_number(f->db, "SELECT sum(count) * 1 FROM event_aggregates") % 1000, 0);
-		assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM sessions WHERE state = 'cut' AND stopped_at > 0"), 1);
-		assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
+		assert_int_equal(
+			fixture_number(f->db, "SELECT sum(count) * 1 FROM event_aggregates") % 1000, 0);
+		assert_int_equal(
+			fixture_number(f->db,
+				"SELECT count(*) FROM sessions WHERE state = 'cut' AND stopped_at > 0"),
+			1);
+		assert_int_equal(
+			fixture_number(f->db,
+				"SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"),
+			1);
 	}
 }
 
@@ -177,7 +184,9 @@ static void full_disk_stops_recording_only(void **state)
 	assert_true(sum.events > 1000);
 	assert_false(sum.writing);
 	store_close(fixture_open(f->db), NULL);
-	assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"), 1);
+	assert_int_equal(fixture_number(f->db,
+				 "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'"),
+		1);
 }
 
 /* ---- size ---- */
@@ -208,8 +217,11 @@ static void limit_holds_and_newest_stays(void **state)
 	assert_int_equal(rows, total - (int64_t)st.pruned);
 	assert_true(rows > 30000); /* the limit is used, not just kept */
 	/* what is left is the newest, without a gap */
-	assert_int_equal(fixture_number(f->db, "SELECT (max(timestamp) - min(timestamp)) / 1000000 FROM events"), rows - 1);
-	assert_int_equal(fixture_number(f->db, "SELECT max(timestamp) FROM events"), T0 + (total - 1) * 1000000);
+	assert_int_equal(
+		fixture_number(f->db, "SELECT (max(timestamp) - min(timestamp)) / 1000000 FROM events"),
+		rows - 1);
+	assert_int_equal(
+		fixture_number(f->db, "SELECT max(timestamp) FROM events"), T0 + (total - 1) * 1000000);
 }
 
 static void many_small_counters_stay_within_the_limit(void **state)
@@ -238,13 +250,17 @@ static void many_small_counters_stay_within_the_limit(void **state)
 	store_close(s, NULL);
 	if (biggest > LIMIT)
 		fail_msg("%llu bytes", (unsigned long long)biggest);
-	assert_true(fixture_number(f->db, "SELECT max(bucket) FROM counter_minute") >= (T0 + 5900 * SEC) / SEC);
+	assert_true(
+		fixture_number(f->db, "SELECT max(bucket) FROM counter_minute") >= (T0 + 5900 * SEC) / SEC);
 	assert_true(fixture_number(f->db, "SELECT count(*) FROM counter_minute") > 1000);
-	assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM counter_minute WHERE proc NOT IN (SELECT id FROM proc)"), 0);
+	assert_int_equal(
+		fixture_number(
+			f->db, "SELECT count(*) FROM counter_minute WHERE proc NOT IN (SELECT id FROM proc)"),
+		0);
 }
 
-/* A reader that keeps its snapshot: the files may not pass 1.5 times the limit, what is dropped is counted, nothing of
- * the counters is lost, and everything is normal soon after it left. */
+/* A reader that keeps its snapshot: the files may not pass 1.5 times the limit, what is dropped is counted,
+ * nothing of the counters is lost, and everything is normal soon after it left. */
 static void pinned_reader_costs_rows_not_space(void **state)
 {
 	struct fixture *f = *state;
@@ -261,7 +277,8 @@ static void pinned_reader_costs_rows_not_space(void **state)
 	store_flush(s);
 	total = 2000;
 	assert_int_equal(sqlite3_open_v2(f->db, &pin, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(pin, "BEGIN; SELECT count(*) FROM sqlite_master", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(pin, "BEGIN; SELECT count(*) FROM sqlite_master", NULL, NULL, NULL), SQLITE_OK);
 	for (; total < 300000; total += 2000) {
 		add_calls(s, total, 2000);
 		add_second(s, T0 + seconds++ * SEC);
@@ -285,9 +302,11 @@ static void pinned_reader_costs_rows_not_space(void **state)
 	assert_int_equal(st.queued, total);
 	assert_int_equal(st.written + st.dropped_disk, total);
 	assert_int_equal(fixture_number(f->db, "SELECT count(*) FROM events"), st.written - st.pruned);
-	assert_int_equal(fixture_number(f->db, "SELECT max(timestamp) FROM events"), T0 + (total - 1) * 1000000);
+	assert_int_equal(
+		fixture_number(f->db, "SELECT max(timestamp) FROM events"), T0 + (total - 1) * 1000000);
 	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM event_aggregates"), seconds * 1000);
-	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM losses WHERE name = 'store_disk'"), st.dropped_disk);
+	assert_int_equal(fixture_number(f->db, "SELECT sum(count) FROM losses WHERE name = 'store_disk'"),
+		st.dropped_disk);
 }
 
 static void readers_in_turn_do_not_let_the_log_grow(void **state)
