@@ -25,8 +25,10 @@ install:
 test:
 	./scripts/test.sh
 
-lint: build
-	./scripts/lint.sh $(BUILD)
+lint:
+	test -d build-clang || CC=clang CXX=clang++ $(MESON) setup build-clang
+	$(MESON) compile -C build-clang
+	./scripts/lint.sh build-clang
 
 bench: build
 	./bench/run.sh $(BUILD)

@@ -127,7 +127,7 @@ def main():
             unit(total, "unit (sanitizers)", asan, SANITIZER_ENV)
             env = dict(env, **SANITIZER_ENV, INGERO_SIM=str(gcc / "sim"))
             system(total, "system (sanitizers)", asan, env, ["-m", "not no_sanitizer"])
-        total.add_check("lint", run(["scripts/lint.sh", gcc]))
+        total.add_check("lint", run(["scripts/lint.sh", clang]))
     for name in total.bad:
         print("FAILED:", name)
     print(f"in {time.monotonic() - began:.0f} s")

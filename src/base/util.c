@@ -7,7 +7,7 @@ int util_grow(void **array, size_t *capacity, size_t need, size_t size, size_t m
 	size_t n = *capacity ? *capacity : 8;
 	void *p;
 
-	if (need > max || (size && max > SIZE_MAX / 2 / size))
+	if (need > max || !size || max > SIZE_MAX / 2 / size)
 		return -E2BIG;
 	if (need <= *capacity)
 		return 0;

@@ -37,7 +37,7 @@ static void help_option(FILE *out, const struct cli_command *command, int id)
 	fprintf(out, "%*s%s", HELP_INDENT - width, "", o->help);
 	if (o->default_text && o->kind != OPTK_BOOL && strcmp(o->default_text, "0"))
 		fprintf(out, " (default %s)", o->default_text);
-	else if (o->kind == OPTK_BOOL && !strcmp(o->default_text, "true"))
+	else if (o->kind == OPTK_BOOL && o->default_text && !strcmp(o->default_text, "true"))
 		fprintf(out, " (on by default)");
 	if (o->env)
 		fprintf(out, " [%s]", o->env);

@@ -14,9 +14,11 @@
 #define HOST_ROOT "/proc/1/root"
 
 #if defined(__x86_64__)
-#define MULTIARCH "x86_64-linux"
+#define MULTIARCH_FOLDER "/usr/lib/x86_64-linux-gnu"
+#define DRIVER_CONTAINER_FOLDER "/run/nvidia/driver/usr/lib/x86_64-linux-gnu"
 #else
-#define MULTIARCH "aarch64-linux"
+#define MULTIARCH_FOLDER "/usr/lib/aarch64-linux-gnu"
+#define DRIVER_CONTAINER_FOLDER "/run/nvidia/driver/usr/lib/aarch64-linux-gnu"
 #endif
 
 /* Folders where the system or an administrator puts them. */
@@ -25,7 +27,7 @@ static const char *const system_folders[] = {
 	"/usr/local/cuda*/lib",
 	"/usr/local/cuda*/targets/*/lib",
 	"/usr/local/cuda*/compat",
-	"/usr/lib/" MULTIARCH "-gnu",
+	MULTIARCH_FOLDER,
 	"/usr/lib64",
 	"/usr/lib",
 	"/usr/local/lib",
@@ -33,7 +35,7 @@ static const char *const system_folders[] = {
 	"/usr/lib/wsl/lib",
 	"/usr/local/nvidia/lib64",
 	"/home/kubernetes/bin/nvidia/lib64",
-	"/run/nvidia/driver/usr/lib/" MULTIARCH "-gnu",
+	DRIVER_CONTAINER_FOLDER,
 	"/opt/cuda*/lib64",
 	"/opt/cuda*/targets/*/lib",
 	"/opt/nvidia/hpc_sdk/Linux_*/*/cuda/*/lib64",

@@ -150,8 +150,8 @@ static int load_way(struct probe *p, const struct probe_options *o, enum probe_w
 	struct bpf_map *ring;
 	int err;
 
-	p->object = bpf_object__open_mem(
-		ingero_bpf_object, (size_t)(ingero_bpf_object_end - ingero_bpf_object), &open_opts);
+	p->object = bpf_object__open_mem(ingero_bpf_object,
+		(uintptr_t)ingero_bpf_object_end - (uintptr_t)ingero_bpf_object, &open_opts);
 	if (!p->object)
 		return -errno;
 	p->way = way;

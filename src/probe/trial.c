@@ -78,7 +78,7 @@ static double time_calls(bool single_step)
 /* Median of five. */
 static double median_cost(bool single_step)
 {
-	double t[5];
+	double t[5] = {0};
 
 	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
 		double v = time_calls(single_step);

@@ -128,7 +128,7 @@ static int open_best(struct ro_db *r)
 {
 	char wal[sizeof(r->path) + 8], shm[sizeof(r->path) + 8], journal[sizeof(r->path) + 12];
 	bool unknown = false, pending;
-	struct dbfile_header h;
+	struct dbfile_header h = {0};
 	int rc, err;
 
 	snprintf(wal, sizeof(wal), "%s-wal", r->path);

@@ -189,7 +189,7 @@ static int op_known(struct store *s, uint16_t op)
 	if (rc != SQLITE_OK || source_by_id(OP_SOURCE(op)))
 		return rc;
 	snprintf(source, sizeof(source), "INSERT OR IGNORE INTO sources VALUES(%u, 'SRC_%u', '')",
-		OP_SOURCE(op), OP_SOURCE(op));
+		(unsigned)OP_SOURCE(op), (unsigned)OP_SOURCE(op));
 	return db_exec(s->db, source);
 }
 

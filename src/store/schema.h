@@ -16,8 +16,16 @@
 	X(count)                                                                                             \
 	X(sum_ns)                                                                                            \
 	X(min_ns)                                                                                            \
-	X(max_ns) X(errors) X(bytes) X(delivered) X(sampled_out) X(lost) X(untimed) X(unfinished) X(nested)  \
-		X(nested_ns)
+	X(max_ns)                                                                                            \
+	X(errors)                                                                                            \
+	X(bytes)                                                                                             \
+	X(delivered)                                                                                         \
+	X(sampled_out)                                                                                       \
+	X(lost)                                                                                              \
+	X(untimed)                                                                                           \
+	X(unfinished)                                                                                        \
+	X(nested)                                                                                            \
+	X(nested_ns)
 
 enum counter_column {
 #define X(name) COUNTER_##name,
