@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
 
 #define MAX_THREADS 1024
 #define BATCH 64
@@ -94,6 +95,14 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static double cpu_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / (double)NSEC_PER_SEC;
+}
+
 static int run(const struct job *job, unsigned n_threads)
 {
 	cleanup_free struct worker *workers = calloc(n_threads, sizeof(*workers));
@@ -101,7 +110,7 @@ static int run(const struct job *job, unsigned n_threads)
 	uint64_t start_ns = stop_now_ns();
 	uint64_t calls = 0;
 	unsigned n = 0;
-	double seconds;
+	double seconds, cpu = cpu_seconds();
 
 	if (!workers)
 		return 1;
@@ -116,9 +125,9 @@ static int run(const struct job *job, unsigned n_threads)
 	}
 	seconds = (double)(stop_now_ns() - start_ns) / (double)NSEC_PER_SEC;
 	strbuf_addf(&line,
-		"{\"pid\":%d,\"op\":\"%s\",\"threads\":%u,\"calls\":%llu,\"seconds\":%.6f,\"calls_per_s\":%."
-		"0f}\n",
-		(int)getpid(), ops[job->op].name, n, (unsigned long long)calls, seconds,
+		"{\"pid\":%d,\"op\":\"%s\",\"threads\":%u,\"calls\":%llu,\"seconds\":%.6f,\"cpu_s\":%.6f,"
+		"\"calls_per_s\":%.0f}\n",
+		(int)getpid(), ops[job->op].name, n, (unsigned long long)calls, seconds, cpu_seconds() - cpu,
 		(double)calls / seconds);
 	return report_write(&line) || n < n_threads;
 }
