@@ -203,7 +203,7 @@ static void add_cell(struct strbuf *out, const char *text, int width, enum table
 
 void table_render(const struct table *t, struct strbuf *out, int margin, int width)
 {
-	int widths[MAX_COLUMNS];
+	int widths[MAX_COLUMNS] = {0};
 	size_t n = fit(t, widths, width > 0 ? width - margin : 0);
 
 	add_rule(out, margin, widths, n, "\xe2\x94\x8c", "\xe2\x94\xac", "\xe2\x94\x90");

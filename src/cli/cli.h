@@ -99,6 +99,9 @@ int cli_db_path(const struct cli_context *ctx, char *buf, size_t size);
 /* Node name: --node, agent.node, host name; refuses a colon. */
 int cli_node(const struct cli_context *ctx, char *buf, size_t size);
 
+/* Flushes stdout: EXIT_OK, or EXIT_ERROR after one line. */
+int cli_finish_output(void);
+
 /* The commands, one file each. */
 int cmd_trace(struct cli_context *ctx);
 int cmd_query(struct cli_context *ctx);

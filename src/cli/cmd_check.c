@@ -359,7 +359,7 @@ int cmd_check(struct cli_context *ctx)
 	else
 		print_text(findings, failed, advice);
 	discovery_free(&s.found);
-	if (fflush(stdout))
+	if (cli_finish_output())
 		return EXIT_ERROR;
 	return failed ? EXIT_NODATA : EXIT_OK;
 }

@@ -24,6 +24,32 @@ int query_flush(struct strbuf *out)
 	return EXIT_ERROR;
 }
 
+int query_read_error(const struct query *q, int e)
+{
+	if (e == -EUCLEAN)
+		log_error("%s is damaged; `sqlite3 FILE .recover` may save what is left in it", q->db_path);
+	else if (e == -EAGAIN)
+		log_error("%s keeps changing while it is read; try again", q->db_path);
+	else
+		log_error("%s cannot be read to its end: %s", q->db_path, strerror(-e));
+	return EXIT_ERROR;
+}
+
+/* A statement says itself what it wants. */
+static int refuse_filters(const struct cli_context *ctx)
+{
+	static const enum option_id filters[] = {OPT_SINCE, OPT_FROM, OPT_TO, OPT_PID, OPT_OP, OPT_LIMIT};
+
+	for (size_t i = 0; i < ARRAY_LEN(filters); i++) {
+		if (!opt_given(ctx, filters[i]))
+			continue;
+		log_error("--%s does not apply to SQL: write it into the statement (WHERE, LIMIT)",
+			option_table[filters[i]].name);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int choose_op(const struct cli_context *ctx, uint16_t *ops, struct reader_filter *f)
 {
 	const char *name = opt_str(ctx, OPT_OP);
@@ -48,6 +74,8 @@ static int choose_limit(const struct cli_context *ctx, struct reader_filter *f)
 		return -EINVAL;
 	}
 	f->limit = limit ? limit : DEFAULT_LIMIT;
+	if (opt_given(ctx, OPT_LIMIT) && !opt_bool(ctx, OPT_JSON))
+		log_warn("--limit shortens the list of --json; the totals here are those of all calls");
 	return 0;
 }
 
@@ -75,7 +103,7 @@ static int choose_window(const struct cli_context *ctx, struct query *q)
 
 int cmd_query(struct cli_context *ctx)
 {
-	char path[4096], err[1024] = "";
+	char path[4096], err[sizeof(path) + 512] = "";
 	uint16_t ops[MAX_OPS];
 	const char *const *args;
 	struct query q = {.db_path = path};
@@ -84,9 +112,10 @@ int cmd_query(struct cli_context *ctx)
 	if (cli_db_path(ctx, path, sizeof(path)))
 		return EXIT_ERROR;
 	if (cli_positional(ctx, &args))
-		return query_sql(path, args[0], opt_bool(ctx, OPT_JSON));
+		return refuse_filters(ctx) ? EXIT_USAGE : query_sql(path, args[0], opt_bool(ctx, OPT_JSON));
 	if (choose_op(ctx, ops, &q.filter) || choose_limit(ctx, &q.filter) || choose_window(ctx, &q))
 		return EXIT_USAGE;
+	q.limit_given = opt_given(ctx, OPT_LIMIT);
 	q.filter.n_pids = opt_pids(ctx, OPT_PID, &q.filter.pids);
 	e = reader_open(path, &q.reader, err, sizeof(err));
 	if (e) {

@@ -5,6 +5,9 @@
 
 #include <errno.h>
 
+#define RING_MIN 4096u	   /* a page */
+#define RING_MAX (1u << 31) /* the kernel's ring positions have 32 bits */
+
 /* Whose processes: --pid, else --user, else the invoking user's. */
 static int choose_targets(struct cli_context *ctx, struct trace_options *o, char *name, size_t name_size)
 {
@@ -39,6 +42,24 @@ static enum probe_way way_of(const char *text)
 	return PROBE_WAY_AUTO;
 }
 
+/* What the option table cannot say about numbers. */
+static int check_numbers(const struct cli_context *ctx)
+{
+	uint64_t ring = opt_u64(ctx, OPT_RINGBUF_SIZE), rate = opt_u64(ctx, OPT_SAMPLING_RATE);
+
+	if (opt_given(ctx, OPT_RINGBUF_SIZE) && (ring < RING_MIN || ring > RING_MAX || (ring & (ring - 1)))) {
+		log_error("--ringbuf-size: '%.64s' is not a power of two from 4096 to 2g, such as 64k or 32m",
+			opt_str(ctx, OPT_RINGBUF_SIZE));
+		return -EINVAL;
+	}
+	if (rate > UINT32_MAX) {
+		log_error("--sampling-rate: '%.64s' is too large; it goes up to %u",
+			opt_str(ctx, OPT_SAMPLING_RATE), UINT32_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int cmd_trace(struct cli_context *ctx)
 {
 	char db[4096] = "", node[256] = "", user[256] = "";
@@ -61,11 +82,10 @@ int cmd_trace(struct cli_context *ctx)
 		.debug = opt_bool(ctx, OPT_DEBUG),
 		.way = way_of(opt_str(ctx, OPT_PROBE_MODE)),
 	};
-	int err = cli_node(ctx, node, sizeof(node));
 
-	if (!err && o.record)
-		err = cli_db_path(ctx, db, sizeof(db));
-	if (err)
+	if (check_numbers(ctx) || cli_node(ctx, node, sizeof(node)))
+		return EXIT_USAGE;
+	if (o.record && cli_db_path(ctx, db, sizeof(db)))
 		return EXIT_ERROR;
 	o.n_cuda_libs = opt_strings(ctx, OPT_CUDA_LIB, &o.cuda_libs);
 	if (choose_targets(ctx, &o, user, sizeof(user)))

@@ -11,5 +11,5 @@ const char *cli_version(void)
 int cmd_version(struct cli_context *ctx UNUSED)
 {
 	printf("ingero v%s (%s)\n", INGERO_VERSION, INGERO_BUILD_TEXT);
-	return fflush(stdout) ? EXIT_ERROR : EXIT_OK;
+	return cli_finish_output();
 }

@@ -33,7 +33,7 @@ struct config_file {
 	char key[64];	/* waiting for its value */
 	bool have_key;
 	bool in_list;
-	char value[CONFIG_MAX_VALUE]; /* of a list, joined */
+	char value[CONFIG_MAX_VALUE]; /* of a list, joined by line feeds */
 	bool seen[OPT_COUNT];
 	bool seen_idle[ARRAY_LEN(idle_keys)];
 	unsigned ignored;
@@ -62,6 +62,19 @@ static const char *known_key(size_t i, const void *ctx UNUSED)
 	return i - OPT_COUNT < ARRAY_LEN(idle_keys) ? idle_keys[i - OPT_COUNT] : NULL;
 }
 
+/* "store" has store.path below it. */
+static const char *key_below(const char *key)
+{
+	size_t len = strlen(key);
+	const char *name;
+
+	for (size_t i = 0; (name = known_key(i, NULL)); i++) {
+		if (!strncmp(name, key, len) && name[len] == '.')
+			return name;
+	}
+	return NULL;
+}
+
 static void full_key(const struct config_file *f, char *buf, size_t size)
 {
 	size_t len = 0;
@@ -81,11 +94,34 @@ static void note_ignored(struct config_file *f, const char *key)
 		snprintf(f->ignored_key, sizeof(f->ignored_key), "%s", key);
 }
 
-static int take_value(struct config_file *f, const yaml_mark_t *mark, const char *value)
+/* Sets one option; the items of a list one by one where the option takes several. */
+static int set_option(
+	struct config_file *f, const yaml_mark_t *mark, enum option_id id, char *value, bool is_list)
 {
-	char key[320], err[512];
+	const struct option_desc *o = &option_table[id];
+	char err[512];
+	int r = 0;
+
+	if (!is_list || o->kind == OPTK_PIDS) {
+		for (char *c = value; is_list && *c; c++)
+			*c = *c == '\n' ? ',' : *c;
+		r = option_set(f->ctx, id, value, FROM_FILE, err, sizeof(err));
+		return r ? complain(f, mark, "%s", err) : 0;
+	}
+	if (!(o->flags & OPTF_REPEAT))
+		return complain(f, mark, "%s takes one value, not a list", o->key);
+	for (char *save = NULL, *item = strtok_r(value, "\n", &save); item && !r;
+		item = strtok_r(NULL, "\n", &save))
+		r = option_set(f->ctx, id, item, FROM_FILE, err, sizeof(err));
+	return r ? complain(f, mark, "%s", err) : 0;
+}
+
+static int take_value(struct config_file *f, const yaml_mark_t *mark, char *value, bool is_list)
+{
+	char key[320];
 	const char *near;
 	bool known = false;
+	int r = 0;
 
 	full_key(f, key, sizeof(key));
 	f->have_key = false;
@@ -110,12 +146,14 @@ static int take_value(struct config_file *f, const yaml_mark_t *mark, const char
 		if (o->flags & OPTF_LATER)
 			note_ignored(f, key);
 		/* An earlier file has it already: first one wins. */
-		else if (f->ctx->values[i].source < FROM_FILE &&
-			 option_set(f->ctx, (enum option_id)i, value, FROM_FILE, err, sizeof(err)))
-			return complain(f, mark, "%s", err);
+		else if (!r && f->ctx->values[i].source < FROM_FILE)
+			r = set_option(f, mark, (enum option_id)i, value, is_list);
 	}
 	if (known)
-		return 0;
+		return r;
+	near = key_below(key);
+	if (near)
+		return complain(f, mark, "%.80s holds keys, not a value: write %s", key, near);
 	near = nearest_word(key, known_key, NULL);
 	return complain(f, mark, "unknown key %.80s%s%s%s", key, near ? ", did you mean " : "",
 		near ? near : "", near ? "?" : "");
@@ -123,7 +161,7 @@ static int take_value(struct config_file *f, const yaml_mark_t *mark, const char
 
 static int on_scalar(struct config_file *f, const yaml_event_t *e)
 {
-	const char *text = (const char *)e->data.scalar.value;
+	char *text = (char *)e->data.scalar.value;
 	size_t len = e->data.scalar.length;
 
 	if (memchr(text, '\0', len))
@@ -131,15 +169,17 @@ static int on_scalar(struct config_file *f, const yaml_event_t *e)
 	if (f->in_list) {
 		size_t have = strlen(f->value);
 
+		if (!len || strchr(text, '\n'))
+			return complain(f, &e->start_mark, "an item of a list is one line of text");
 		if (have + len + 2 > sizeof(f->value))
 			return complain(f, &e->start_mark, "the list is too long");
-		snprintf(f->value + have, sizeof(f->value) - have, "%s%s", have ? "," : "", text);
+		snprintf(f->value + have, sizeof(f->value) - have, "%s%s", have ? "\n" : "", text);
 		return 0;
 	}
 	if (!f->depth)
 		return len ? complain(f, &e->start_mark, "expected keys such as 'store:'") : 0;
 	if (f->have_key)
-		return take_value(f, &e->start_mark, text);
+		return take_value(f, &e->start_mark, text, false);
 	if (!len || len >= sizeof(f->key))
 		return complain(f, &e->start_mark, "a key of %zu bytes is not one of ours", len);
 	snprintf(f->key, sizeof(f->key), "%s", text);
@@ -162,7 +202,7 @@ static int on_event(struct config_file *f, const yaml_event_t *e)
 		return 0;
 	case YAML_SEQUENCE_END_EVENT:
 		f->in_list = false;
-		return take_value(f, &e->start_mark, f->value);
+		return take_value(f, &e->start_mark, f->value, true);
 	case YAML_MAPPING_START_EVENT:
 		if (f->in_list || f->depth >= CONFIG_MAX_DEPTH || (f->depth && !f->have_key))
 			return complain(f, &e->start_mark, "a mapping does not belong here");
@@ -177,6 +217,18 @@ static int on_event(struct config_file *f, const yaml_event_t *e)
 	}
 }
 
+/* Bytes that are no text: the library only says how far into the file. */
+static int complain_bytes(struct config_file *f, FILE *in, const yaml_parser_t *parser)
+{
+	yaml_mark_t mark = {0};
+	int c;
+
+	rewind(in);
+	for (size_t i = 0; i < parser->problem_offset && (c = getc(in)) != EOF; i++)
+		mark.line += c == '\n';
+	return complain(f, &mark, "%s; only UTF-8 text is read", parser->problem);
+}
+
 static int parse_stream(struct config_file *f, FILE *in)
 {
 	yaml_parser_t parser;
@@ -189,8 +241,10 @@ static int parse_stream(struct config_file *f, FILE *in)
 	yaml_parser_set_input_file(&parser, in);
 	while (!r && !done) {
 		if (!yaml_parser_parse(&parser, &event)) {
-			r = complain(
-				f, &parser.problem_mark, "%s", parser.problem ? parser.problem : "not YAML");
+			r = parser.error == YAML_READER_ERROR && parser.problem
+				    ? complain_bytes(f, in, &parser)
+				    : complain(f, &parser.problem_mark, "not YAML: %s",
+					      parser.problem ? parser.problem : "it ends too early");
 			break;
 		}
 		done = event.type == YAML_STREAM_END_EVENT;
@@ -226,7 +280,8 @@ static int load_file(struct cli_context *ctx, const char *path, bool demanded, c
 	if (fd < 0) {
 		if (!demanded && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 			return 0;
-		snprintf(err, err_size, "%s: %s (named by INGERO_CONFIG)", path, strerror(errno));
+		snprintf(err, err_size, "%s: %s%s", path, strerror(errno),
+			demanded ? " (named by INGERO_CONFIG)" : "");
 		return -EINVAL;
 	}
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX_BYTES) {

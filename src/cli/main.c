@@ -55,10 +55,12 @@ int cli_db_path(const struct cli_context *ctx, char *buf, size_t size)
 
 	if (given) {
 		n = snprintf(buf, size, "%s", given);
-		err = n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
-	} else {
-		err = store_default_path(buf, size);
+		if (n >= 0 && (size_t)n < size)
+			return 0;
+		log_error("--db: the path is longer than %zu bytes; name a shorter one", size - 1);
+		return -ENAMETOOLONG;
 	}
+	err = store_default_path(buf, size);
 	if (err)
 		log_error(
 			"the database's path cannot be determined (%s): name one with --db", strerror(-err));
@@ -93,7 +95,10 @@ int cli_node(const struct cli_context *ctx, char *buf, size_t size)
 
 static int usage_error(const struct cli_command *command, const char *text)
 {
-	log_error("%s. See: ingero%s%s --help", text, command ? " " : "", command ? command->name : "");
+	size_t len = strlen(text);
+
+	log_error("%s%s See: ingero%s%s --help", text, len && text[len - 1] == '?' ? "" : ".",
+		command ? " " : "", command ? command->name : "");
 	return EXIT_USAGE;
 }
 
@@ -118,20 +123,29 @@ static int setup_log(const struct cli_context *ctx)
 	return err;
 }
 
+int cli_finish_output(void)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return EXIT_OK;
+	log_error("the output cannot be written: %s", strerror(errno));
+	return EXIT_ERROR;
+}
+
 static int run_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct cli_context ctx = {.command = command};
 	char err[1024] = "";
 	int rc;
 
-	if (options_parse(&ctx, argc, argv, err, sizeof(err))) {
-		rc = usage_error(command, err);
-	} else if (opt_bool(&ctx, OPT_HELP)) {
+	rc = options_parse(&ctx, argc, argv, err, sizeof(err));
+	if (!rc && opt_bool(&ctx, OPT_HELP)) {
 		help_command(stdout, command);
-		rc = fflush(stdout) ? EXIT_ERROR : EXIT_OK;
-	} else if (!command->run) {
+		rc = cli_finish_output();
+	} else if (!command->run) { /* whatever else was written behind it */
 		log_error("%s is not in this version yet", command->name);
 		rc = EXIT_USAGE;
+	} else if (rc) {
+		rc = usage_error(command, err);
 	} else if (config_load(&ctx, err, sizeof(err)) || options_complete(&ctx, err, sizeof(err))) {
 		rc = usage_error(command, err);
 	} else if (setup_log(&ctx)) {
@@ -143,30 +157,46 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 	return rc;
 }
 
+static int unknown_command(const char *word)
+{
+	const char *near = nearest_word(word, command_name, NULL);
+	char text[160];
+
+	snprintf(text, sizeof(text), "unknown command '%.64s'%s%s%s", word, near ? ", did you mean " : "",
+		near ? near : "", near ? "?" : "");
+	return usage_error(NULL, text);
+}
+
+/* `ingero help [COMMAND]`, `ingero --help`. */
+static int help(const char *about)
+{
+	const struct cli_command *command = about ? find_command(about) : NULL;
+
+	if (about && !command)
+		return unknown_command(about);
+	if (command)
+		help_command(stdout, command);
+	else
+		help_program(stdout, commands, ARRAY_LEN(commands));
+	return cli_finish_output();
+}
+
 int main(int argc, char **argv)
 {
-	const char *word = argc > 1 ? argv[1] : NULL, *near;
+	const char *word = argc > 1 ? argv[1] : NULL;
 	const struct cli_command *command;
-	char text[160];
 
 	setlocale(LC_CTYPE, "C.UTF-8");
 	tzset();
 	signal(SIGPIPE, SIG_IGN);
 	if (word && !strcmp(word, "--version"))
 		return cmd_version(NULL);
-	if (word && argc > 2 && !strcmp(word, "help") && (command = find_command(argv[2]))) {
-		help_command(stdout, command);
-		return fflush(stdout) ? EXIT_ERROR : EXIT_OK;
+	if (!word) {
+		help_program(stderr, commands, ARRAY_LEN(commands));
+		return EXIT_USAGE;
 	}
-	if (!word || !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
-		help_program(word ? stdout : stderr, commands, ARRAY_LEN(commands));
-		return word ? EXIT_OK : EXIT_USAGE;
-	}
+	if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help"))
+		return help(argc > 2 ? argv[2] : NULL);
 	command = find_command(word);
-	if (command)
-		return run_command(command, argc - 2, argv + 2);
-	near = nearest_word(word, command_name, NULL);
-	snprintf(text, sizeof(text), "unknown command '%.64s'%s%s%s", word, near ? ", did you mean " : "",
-		near ? near : "", near ? "?" : "");
-	return usage_error(NULL, text);
+	return command ? run_command(command, argc - 2, argv + 2) : unknown_command(word);
 }

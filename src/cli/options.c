@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <ctype.h>
 
+#define SHOWN_BYTES 64 /* of a wrong value */
+
 const struct option_desc option_table[OPT_COUNT] = {
 #define OPTION(id, ...) [OPT_##id] = OPTION_ROW(__VA_ARGS__)
 #define OPTION_ROW(name, short_name, kind, commands, flags, text, env, key, metavar, help)                   \
@@ -182,7 +184,7 @@ static const char *expected(const struct option_desc *o)
 	case OPTK_BOOL:
 		return "true or false";
 	case OPTK_STRING:
-		return "a text that is not empty";
+		return "a text";
 	case OPTK_INT:
 		return "a whole number";
 	case OPTK_UINT:
@@ -224,6 +226,24 @@ static char *joined_text(const struct option_value *old, const struct option_des
 	return asprintf(&joined, "%s,%s", old->text, text) < 0 ? NULL : joined;
 }
 
+/* However long the text is, what is wrong with it comes through. */
+static void explain_value(
+	const struct option_desc *o, const char *name, const char *text, int r, char *err, size_t err_size)
+{
+	const char *more = strlen(text) > SHOWN_BYTES ? "…" : "";
+
+	if (r == -ENOMEM)
+		snprintf(err, err_size, "out of memory");
+	else if (!*text)
+		snprintf(err, err_size, "%s: the value is empty; it takes %s", name, expected(o));
+	else if (r == -ERANGE)
+		snprintf(err, err_size, "%s: '%.*s%s' is out of range; it takes %s", name, SHOWN_BYTES, text,
+			more, expected(o));
+	else
+		snprintf(err, err_size, "%s: '%.*s%s' is not %s%s", name, SHOWN_BYTES, text, more,
+			o->kind == OPTK_CHOICE ? "one of " : "", expected(o));
+}
+
 int option_set(struct cli_context *ctx, enum option_id id, const char *text, enum value_source source,
 	char *err, size_t err_size)
 {
@@ -249,11 +269,7 @@ int option_set(struct cli_context *ctx, enum option_id id, const char *text, enu
 		r = add_to_list(&fresh, text);
 	if (r) {
 		value_free(&fresh);
-		if (r == -ENOMEM)
-			snprintf(err, err_size, "out of memory");
-		else
-			snprintf(err, err_size, "%s: '%s' is not %s%s", name, text,
-				o->kind == OPTK_CHOICE ? "one of " : "", expected(o));
+		explain_value(o, name, text, r, err, err_size);
 		return r == -ENOMEM ? r : -EINVAL;
 	}
 	value_free(v);
@@ -349,10 +365,14 @@ static int refuse_later(const struct cli_context *ctx, enum option_id id, char *
 {
 	const struct option_desc *o = &option_table[id];
 	const struct option_value *v = &ctx->values[id];
+	bool off;
 
 	if (!(o->flags & OPTF_LATER) || v->source != FROM_FLAG || !ctx->command->run)
 		return 0;
-	if (o->default_text && v->text && !strcmp(v->text, o->default_text))
+	if (o->default_text && !strcmp(v->text, o->default_text))
+		return 0;
+	/* there are many words for "false" */
+	if (o->kind == OPTK_BOOL && !parse_bool(o->default_text, &off) && off == v->b)
 		return 0;
 	snprintf(err, err_size, "--%s is not supported by this version yet; leave it out", o->name);
 	return -EINVAL;

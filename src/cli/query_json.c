@@ -2,6 +2,7 @@
 #include "cli/query.h"
 #include "base/jsonw.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "model/ops.h"
 
 #define BUFFER_BYTES (4u << 20)
@@ -10,7 +11,31 @@
 struct writer {
 	struct strbuf out;
 	struct jsonw w;
+	uint64_t n;
 };
+
+/* JSON from the file's own text: its form is right, its bytes are a stranger's. */
+static void add_json(struct jsonw *w, const char *json)
+{
+	cleanup_strbuf struct strbuf safe = STRBUF_INIT(BUFFER_BYTES);
+	size_t len = strlen(json);
+
+	for (size_t i = 0; i < len;) {
+		uint32_t code = 0;
+		int n = utf8_decode(json + i, len - i, &code);
+
+		if (!n)
+			strbuf_adds(&safe, UTF8_REPLACEMENT);
+		else if (utf8_is_control(code))
+			strbuf_addf(&safe, "\\u%04x", code);
+		else
+			strbuf_add(&safe, json + i, (size_t)n);
+		i += n ? (size_t)n : 1;
+	}
+	jsonw_raw(w, strbuf_str(&safe));
+	if (safe.error && !w->out->error)
+		w->out->error = safe.error;
+}
 
 static void add_hex(struct jsonw *w, const char *key, uint64_t v)
 {
@@ -111,15 +136,30 @@ static int write_event(void *ctx, const struct reader_event *ev)
 {
 	struct writer *wr = ctx;
 
+	wr->n++;
 	jsonw_object_begin(&wr->w);
 	add_common(&wr->w, ev);
 	if (*ev->stack_json) {
 		jsonw_key(&wr->w, "stack");
-		jsonw_raw(&wr->w, ev->stack_json);
+		add_json(&wr->w, ev->stack_json);
 	}
 	add_more(&wr->w, ev);
 	jsonw_object_end(&wr->w);
 	return wr->out.len >= FLUSH_BYTES || wr->out.error ? query_flush(&wr->out) : 0;
+}
+
+/* The bound nobody asked for must not look like all there is. */
+static int say_cut(const struct query *q)
+{
+	bool more;
+	int e = reader_exceeds_limit(q->reader, &q->filter, &more);
+
+	if (e)
+		return query_read_error(q, e);
+	if (more)
+		log_warn("only the newest %lld events are shown: narrow the window, or --limit -1 for all",
+			(long long)q->filter.limit);
+	return 0;
 }
 
 int query_json(const struct query *q)
@@ -131,13 +171,14 @@ int query_json(const struct query *q)
 	jsonw_array_begin(&wr.w);
 	e = reader_events(q->reader, &q->filter, write_event, &wr);
 	if (e < 0)
-		log_error("%s cannot be read to its end: %s", q->db_path, strerror(-e));
+		e = query_read_error(q, e);
 	if (!e) {
 		jsonw_array_end(&wr.w);
 		strbuf_addc(&wr.out, '\n');
+		e = query_flush(&wr.out);
 	}
-	if (query_flush(&wr.out))
-		e = e ? e : EXIT_ERROR;
 	strbuf_free(&wr.out);
-	return e ? EXIT_ERROR : EXIT_OK;
+	if (!e && !q->limit_given && (int64_t)wr.n == q->filter.limit)
+		e = say_cut(q);
+	return e ? EXIT_ERROR : wr.n ? EXIT_OK : EXIT_NODATA;
 }

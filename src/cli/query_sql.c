@@ -139,7 +139,7 @@ int query_sql(const char *db_path, const char *sql, bool json)
 		.json = json, .out = STRBUF_INIT(OUT_BYTES)};
 	struct sql_sink sink = {take_columns, take_row, &p};
 	struct guarded_limits limits = {0};
-	char err[1024] = "";
+	char err[4096 + 512] = "";
 	bool truncated = false;
 	int e, rc;
 

@@ -79,13 +79,14 @@ static void add_row(struct table *t, const struct reader_op_stats *s, uint64_t w
 {
 	char name[64], cell[10][TIMEFMT_MAX];
 	const char *cells[ARRAY_LEN(columns)] = {op_name(s->op, name, sizeof(name))};
+	const uint64_t percentiles[] = {s->p50_ns, s->p95_ns, s->p99_ns};
 	uint64_t n_spikes = spikes(s);
 	size_t i = 1;
 
 	cells[i] = fmt_count(s->c.count + s->c.untimed, cell[i], TIMEFMT_MAX), i++;
-	cells[i] = fmt_duration(s->p50_ns, cell[i], TIMEFMT_MAX), i++;
-	cells[i] = fmt_duration(s->p95_ns, cell[i], TIMEFMT_MAX), i++;
-	cells[i] = fmt_duration(s->p99_ns, cell[i], TIMEFMT_MAX), i++;
+	for (size_t p = 0; p < ARRAY_LEN(percentiles); p++, i++)
+		cells[i] = reader_has_percentiles(s) ? fmt_duration(percentiles[p], cell[i], TIMEFMT_MAX)
+						     : "-";
 	cells[i] = fmt_duration(s->c.max_ns, cell[i], TIMEFMT_MAX), i++;
 	snprintf(cell[i], TIMEFMT_MAX, "%.1f%%",
 		wall_ns ? 100.0 * (double)s->c.sum_ns / (double)wall_ns : 0.0);
@@ -176,18 +177,20 @@ static void add_header(struct strbuf *out, const struct query *q, uint64_t store
 	strbuf_adds(out, "\n\n");
 }
 
-/* The recorded machine's last sample, not this one's. */
-static void add_system(struct strbuf *out, const struct query *q)
+/* The recorded machine's last sample, not this one's. 0 or negative errno. */
+static int add_system(struct strbuf *out, const struct query *q)
 {
 	struct system_sample m;
+	int e = reader_last_system(q->reader, &q->filter.window, &m);
 
-	if (reader_last_system(q->reader, &q->filter.window, &m))
-		return;
+	if (e)
+		return e == -ENODATA ? 0 : e;
 	strbuf_addf(out, "  System: Mem %.0f%% (%llu MB free) | Load %.1f", m.mem_pct,
 		(unsigned long long)m.mem_avail_mb, m.load1);
 	if (m.swap_mb)
 		strbuf_addf(out, " | Swap %llu MB", (unsigned long long)m.swap_mb);
 	strbuf_addc(out, '\n');
+	return 0;
 }
 
 /* What is missing from the numbers above. */
@@ -234,7 +237,7 @@ static void add_nothing(struct strbuf *out, const struct query *q, const struct 
 
 int query_text(const struct query *q)
 {
-	cleanup_strbuf struct strbuf out = STRBUF_INIT(OUT_BYTES);
+	cleanup_strbuf struct strbuf out = STRBUF_INIT(OUT_BYTES), system = STRBUF_INIT(1024);
 	cleanup_free struct reader_op_stats *stats = NULL;
 	struct reader_summary sum;
 	uint64_t total = 0, stored = 0;
@@ -243,10 +246,10 @@ int query_text(const struct query *q)
 
 	if (!e)
 		e = reader_summarize(q->reader, &q->filter.window, &sum);
-	if (e) {
-		log_error("%s cannot be read: %s", q->db_path, strerror(-e));
-		return EXIT_ERROR;
-	}
+	if (!e)
+		e = add_system(&system, q);
+	if (e)
+		return query_read_error(q, e);
 	if (!n) {
 		add_nothing(&out, q, &sum);
 		rc = query_flush(&out);
@@ -260,6 +263,6 @@ int query_text(const struct query *q)
 	for (size_t i = 0; i < ARRAY_LEN(sections); i++)
 		add_section(&out, &sections[i], stats, n, sum.recorded_ns, terminal_width());
 	add_losses(&out, &sum);
-	add_system(&out, q);
+	strbuf_adds(&out, strbuf_str(&system));
 	return query_flush(&out);
 }

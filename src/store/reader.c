@@ -220,11 +220,26 @@ int64_t reader_ceil_s(int64_t ns, int64_t step)
 
 /* ---- summary ---- */
 
-static uint64_t number(sqlite3 *db, const char *sql)
+/* 0 when there is none. Damage must not look like an absence: the first error stays in *rc. */
+static uint64_t number(sqlite3 *db, const char *sql, int *rc)
 {
 	int64_t v = 0;
+	int got = db_i64(db, sql, &v);
 
-	return db_i64(db, sql, &v) == SQLITE_OK ? (uint64_t)v : 0;
+	if (got == SQLITE_OK)
+		return (uint64_t)v;
+	if (got != SQLITE_NOTFOUND && *rc == SQLITE_OK)
+		*rc = got;
+	return 0;
+}
+
+static bool next_row(sqlite3_stmt *st, int *rc)
+{
+	int got = sqlite3_step(st);
+
+	if (got != SQLITE_ROW && got != SQLITE_DONE && *rc == SQLITE_OK)
+		*rc = got;
+	return got == SQLITE_ROW;
 }
 
 static bool writer_alive(struct reader *r, int64_t writer_pid, int64_t pid_namespace, int64_t last_seen_ns)
@@ -241,7 +256,7 @@ static bool writer_alive(struct reader *r, int64_t writer_pid, int64_t pid_names
 	return last_seen_ns > (int64_t)now.tv_sec * (int64_t)NSEC_PER_SEC - RUNNING_NS;
 }
 
-static void last_session(struct reader *r, struct reader_summary *s)
+static void last_session(struct reader *r, struct reader_summary *s, int *rc)
 {
 	cleanup_stmt sqlite3_stmt *st = NULL;
 	bool running;
@@ -250,7 +265,7 @@ static void last_session(struct reader *r, struct reader_summary *s)
 		    "SELECT state, node, writer_pid, pid_namespace, last_seen FROM sessions ORDER BY id DESC "
 		    "LIMIT 1",
 		    &st) != SQLITE_OK ||
-		sqlite3_step(st) != SQLITE_ROW)
+		!next_row(st, rc))
 		return;
 	running = !strcmp(db_text(st, 0), "running");
 	snprintf(s->node, sizeof(s->node), "%s", db_text(st, 1));
@@ -260,7 +275,7 @@ static void last_session(struct reader *r, struct reader_summary *s)
 }
 
 /* Sessions may overlap in merged files; the union is what was recorded. */
-static uint64_t recorded_in(struct reader *r, const struct time_window *w, bool writing)
+static uint64_t recorded_in(struct reader *r, const struct time_window *w, int *rc)
 {
 	cleanup_stmt sqlite3_stmt *st = NULL;
 	int64_t covered_to = w->from_ns;
@@ -271,7 +286,7 @@ static uint64_t recorded_in(struct reader *r, const struct time_window *w, bool 
 		    "sessions ORDER BY 1",
 		    &st) != SQLITE_OK)
 		return 0;
-	while (sqlite3_step(st) == SQLITE_ROW) {
+	while (next_row(st, rc)) {
 		int64_t from = MAX(sqlite3_column_int64(st, 0), covered_to);
 		int64_t to = MIN(sqlite3_column_int64(st, 1), w->to_ns);
 
@@ -280,11 +295,10 @@ static uint64_t recorded_in(struct reader *r, const struct time_window *w, bool 
 		sum += (uint64_t)to - (uint64_t)from;
 		covered_to = to;
 	}
-	(void)writing;
 	return sum;
 }
 
-static void losses(struct reader *r, const struct time_window *w, struct reader_summary *s)
+static void losses(struct reader *r, const struct time_window *w, struct reader_summary *s, int *rc)
 {
 	cleanup_stmt sqlite3_stmt *st = NULL;
 	int64_t from = w->from_ns == INT64_MIN ? INT64_MIN : reader_floor_s(w->from_ns, 60),
@@ -296,7 +310,7 @@ static void losses(struct reader *r, const struct time_window *w, struct reader_
 		    &st) == SQLITE_OK) {
 		sqlite3_bind_int64(st, 1, from);
 		sqlite3_bind_int64(st, 2, to);
-		if (sqlite3_step(st) == SQLITE_ROW) {
+		if (next_row(st, rc)) {
 			s->lost = db_u64(st, 0);
 			s->sampled_out = db_u64(st, 1);
 			s->unfinished = db_u64(st, 2);
@@ -310,28 +324,28 @@ static void losses(struct reader *r, const struct time_window *w, struct reader_
 		    &st) == SQLITE_OK) {
 		sqlite3_bind_int64(st, 1, from);
 		sqlite3_bind_int64(st, 2, to);
-		if (sqlite3_step(st) == SQLITE_ROW)
+		if (next_row(st, rc))
 			s->dropped = db_u64(st, 0);
 	}
 }
 
-static void span(struct reader *r, struct reader_summary *s)
+static void span(struct reader *r, struct reader_summary *s, int *rc)
 {
 	sqlite3 *db = r->ro.db;
 
 	if (!r->ours) {
-		s->first_ns = (int64_t)number(db, "SELECT min(timestamp) FROM events");
-		s->last_ns = (int64_t)number(db, "SELECT max(timestamp) FROM events");
+		s->first_ns = (int64_t)number(db, "SELECT min(timestamp) FROM events", rc);
+		s->last_ns = (int64_t)number(db, "SELECT max(timestamp) FROM events", rc);
 		return;
 	}
-	s->first_ns = (int64_t)number(db, "SELECT min(ts) FROM event");
-	s->last_ns = (int64_t)number(db, "SELECT max(ts) FROM event");
-	if (number(db, "SELECT 1 FROM counter_minute LIMIT 1")) {
-		int64_t from = (int64_t)number(db, "SELECT min(bucket) * 1000000000 FROM counter_minute");
+	s->first_ns = (int64_t)number(db, "SELECT min(ts) FROM event", rc);
+	s->last_ns = (int64_t)number(db, "SELECT max(ts) FROM event", rc);
+	if (number(db, "SELECT 1 FROM counter_minute LIMIT 1", rc)) {
+		int64_t from = (int64_t)number(db, "SELECT min(bucket) * 1000000000 FROM counter_minute", rc);
 		int64_t to =
-			(int64_t)number(db, "SELECT (max(bucket) + 60) * 1000000000 FROM counter_minute");
-		int64_t seen = (int64_t)number(db, "SELECT max(last_seen) FROM sessions");
-		int64_t begun = (int64_t)number(db, "SELECT min(started_at) FROM sessions");
+			(int64_t)number(db, "SELECT (max(bucket) + 60) * 1000000000 FROM counter_minute", rc);
+		int64_t seen = (int64_t)number(db, "SELECT max(last_seen) FROM sessions", rc);
+		int64_t begun = (int64_t)number(db, "SELECT min(started_at) FROM sessions", rc);
 
 		/* minutes only say so much: the sessions tell the rest */
 		from = MIN(MAX(from, begun), from + 60 * (int64_t)NSEC_PER_SEC);
@@ -341,7 +355,7 @@ static void span(struct reader *r, struct reader_summary *s)
 	}
 }
 
-static uint64_t count_events(struct reader *r, const struct time_window *w)
+static uint64_t count_events(struct reader *r, const struct time_window *w, int *rc)
 {
 	cleanup_strbuf struct strbuf sql = STRBUF_INIT(4096);
 	struct reader_filter f = {.window = *w};
@@ -349,30 +363,32 @@ static uint64_t count_events(struct reader *r, const struct time_window *w)
 	strbuf_adds(&sql,
 		r->ours ? "SELECT count(*) FROM event e WHERE 1" : "SELECT count(*) FROM events e WHERE 1");
 	reader_add_filter(r, &f, &sql);
-	return number(r->ro.db, strbuf_str(&sql));
+	return number(r->ro.db, strbuf_str(&sql), rc);
 }
 
 int reader_summarize(struct reader *r, const struct time_window *w, struct reader_summary *ret)
 {
 	struct reader_summary s = {0};
-	int e = reader_refresh(r);
+	int e = reader_refresh(r), rc = SQLITE_OK;
 
 	if (e)
 		return e;
 	snprintf(s.schema, sizeof(s.schema), "%s", r->schema);
-	s.events = count_events(r, w);
-	span(r, &s);
+	s.events = count_events(r, w, &rc);
+	span(r, &s, &rc);
 	if (r->ours) {
-		s.sessions = number(r->ro.db, "SELECT count(*) FROM sessions");
-		last_session(r, &s);
-		losses(r, w, &s);
-		s.recorded_ns = recorded_in(r, w, s.writing);
+		s.sessions = number(r->ro.db, "SELECT count(*) FROM sessions", &rc);
+		last_session(r, &s, &rc);
+		losses(r, w, &s, &rc);
+		s.recorded_ns = recorded_in(r, w, &rc);
 	} else if (s.events) {
 		int64_t from = MAX(s.first_ns, w->from_ns), to = MIN(s.last_ns, w->to_ns);
 
 		s.recorded_ns = to > from ? (uint64_t)to - (uint64_t)from : 0;
-		s.sessions = r->has_sessions ? number(r->ro.db, "SELECT count(*) FROM sessions") : 0;
+		s.sessions = r->has_sessions ? number(r->ro.db, "SELECT count(*) FROM sessions", &rc) : 0;
 	}
+	if (rc != SQLITE_OK)
+		return db_errno(rc);
 	*ret = s;
 	return 0;
 }
@@ -380,7 +396,7 @@ int reader_summarize(struct reader *r, const struct time_window *w, struct reade
 int reader_last_system(struct reader *r, const struct time_window *w, struct system_sample *ret)
 {
 	cleanup_stmt sqlite3_stmt *st = NULL;
-	int e = reader_refresh(r);
+	int e = reader_refresh(r), rc = SQLITE_OK;
 
 	if (e)
 		return e;
@@ -397,8 +413,8 @@ int reader_last_system(struct reader *r, const struct time_window *w, struct sys
 		return -ENODATA;
 	sqlite3_bind_int64(st, 1, w->from_ns);
 	sqlite3_bind_int64(st, 2, w->to_ns);
-	if (sqlite3_step(st) != SQLITE_ROW)
-		return -ENODATA;
+	if (!next_row(st, &rc))
+		return rc == SQLITE_OK ? -ENODATA : db_errno(rc);
 	*ret = (struct system_sample){
 		.wall_ns = sqlite3_column_int64(st, 0),
 		.cpu_pct = sqlite3_column_double(st, 1),

@@ -48,12 +48,21 @@ struct reader_op_stats {
 	uint64_t stored;	  /* rows present */
 	uint64_t aggregate_count; /* calls according to the minute aggregates, 0 if none */
 	bool from_histograms;
-	uint64_t p50_ns, p95_ns, p99_ns;
+	uint64_t p50_ns, p95_ns, p99_ns; /* 0 when only minute aggregates are left: see reader_has_percentiles */
 };
+
+/* Minute aggregates of the reference know counts and extremes only. */
+static inline bool reader_has_percentiles(const struct reader_op_stats *s)
+{
+	return s->from_histograms || s->stored;
+}
 
 /* The array is allocated; sorted by total time, largest first. */
 int reader_op_totals(struct reader *r, const struct reader_filter *f, bool per_process,
 	struct reader_op_stats **ret_stats, size_t *ret_n);
+
+/* Whether more rows match than f->limit lets through. 0 or negative errno. */
+int reader_exceeds_limit(struct reader *r, const struct reader_filter *f, bool *ret_more);
 
 struct reader_summary {
 	int64_t first_ns, last_ns; /* span of everything stored; 0,0 when empty */

@@ -233,3 +233,24 @@ int reader_events(struct reader *r, const struct reader_filter *f, reader_event_
 		return db_errno(rc);
 	return ro_changed(&r->ro) ? -EAGAIN : 0;
 }
+
+int reader_exceeds_limit(struct reader *r, const struct reader_filter *f, bool *ret_more)
+{
+	cleanup_strbuf struct strbuf sql = STRBUF_INIT(1 << 20);
+	int64_t n = 0;
+	int rc, e = reader_refresh(r);
+
+	*ret_more = false;
+	if (e || f->limit < 0)
+		return e;
+	strbuf_adds(&sql, "SELECT count(*) FROM (SELECT 1");
+	strbuf_adds(&sql, r->ours ? " FROM event e LEFT JOIN proc p ON p.id = e.proc WHERE 1"
+				  : " FROM events e WHERE 1");
+	reader_add_filter(r, f, &sql);
+	strbuf_addf(&sql, " LIMIT %lld)", (long long)f->limit + 1);
+	if (sql.error)
+		return sql.error;
+	rc = db_i64(r->ro.db, strbuf_str(&sql), &n);
+	*ret_more = n > f->limit;
+	return db_errno(rc);
+}

@@ -112,14 +112,18 @@ static void add_part(struct strbuf *sql, const struct reader_filter *f, bool per
 	reader_add_op_list(sql, "c.op", f->ops, f->n_ops);
 }
 
-/* Whole minutes from the minute table; the ends from the ten-second one as far as it goes back. */
-static void histogram_sql(
+/* Whole minutes from the minute table; the ends from the ten-second one as far as it goes back. 0 or negative
+ * errno. */
+static int histogram_sql(
 	struct reader *r, const struct reader_filter *f, bool per_process, struct strbuf *sql)
 {
 	int64_t fine_from = INT64_MIN, from, to, minutes_from, minutes_to;
 	const struct time_window *w = &f->window;
 
-	db_i64(r->ro.db, "SELECT value FROM meta WHERE key = 'fine_from'", &fine_from);
+	int rc = db_i64(r->ro.db, "SELECT value FROM meta WHERE key = 'fine_from'", &fine_from);
+
+	if (rc != SQLITE_OK && rc != SQLITE_NOTFOUND)
+		return db_errno(rc);
 	from = w->from_ns == INT64_MIN ? 0 : reader_floor_s(w->from_ns, 10);
 	to = reader_ceil_s(w->to_ns, 10);
 	if (from < fine_from)
@@ -135,6 +139,7 @@ static void histogram_sql(
 		add_part(sql, f, per_process, "counter_minute", minutes_from, minutes_to);
 		add_part(sql, f, per_process, "counter_10s", minutes_to, to);
 	}
+	return sql->error;
 }
 
 static int from_histograms(
@@ -142,11 +147,10 @@ static int from_histograms(
 {
 	cleanup_strbuf struct strbuf sql = STRBUF_INIT(1 << 20);
 	cleanup_stmt sqlite3_stmt *st = NULL;
-	int rc, e = 0;
+	int rc, e = histogram_sql(r, f, per_process, &sql);
 
-	histogram_sql(r, f, per_process, &sql);
-	if (sql.error || !sql.len)
-		return sql.error;
+	if (e || !sql.len)
+		return e;
 	rc = db_prepare(r->ro.db, strbuf_str(&sql), &st);
 	while (rc == SQLITE_OK || rc == SQLITE_ROW) {
 		rc = sqlite3_step(st);
@@ -279,6 +283,8 @@ static void percentiles(struct acc *a)
 			hist_add(&s->c.hist, a->dur_ns[i], 1);
 		return;
 	}
+	if (!hist_count(&s->c.hist))
+		return;
 	/* the middle of a bucket may lie beyond the extremes, which are exact */
 	s->p50_ns = MAX(MIN(hist_percentile(&s->c.hist, 0.50), s->c.max_ns), s->c.min_ns);
 	s->p95_ns = MAX(MIN(hist_percentile(&s->c.hist, 0.95), s->c.max_ns), s->c.min_ns);
@@ -321,33 +327,53 @@ static void fill_processes(struct reader *r, struct totals *t)
 		process_of(r, st, t->v[i].proc, &t->v[i].s.proc);
 }
 
+/* Columns: key, op, count, sum, min, max. Operations without a row (the reference never stores page
+ * allocations) are known by these alone. */
+static int read_aggregate(sqlite3_stmt *st, struct totals *t)
+{
+	struct acc *a = acc_of(t, sqlite3_column_int64(st, 0), (uint16_t)sqlite3_column_int(st, 1));
+
+	if (!a)
+		return -ENOMEM;
+	a->s.aggregate_count = db_u64(st, 2);
+	if (a->s.stored)
+		return 0;
+	a->s.c.count = db_u64(st, 2);
+	a->s.c.sum_ns = db_u64(st, 3);
+	a->s.c.min_ns = db_u64(st, 4);
+	a->s.c.max_ns = db_u64(st, 5);
+	return 0;
+}
+
 /* What the minute aggregates of the reference say was called. */
-static void fill_aggregates(
+static int add_aggregates(
 	struct reader *r, const struct reader_filter *f, bool per_process, struct totals *t)
 {
 	cleanup_strbuf struct strbuf sql = STRBUF_INIT(1 << 20);
 	cleanup_stmt sqlite3_stmt *st = NULL;
 	int64_t minute = 60 * (int64_t)NSEC_PER_SEC;
+	int rc = SQLITE_ROW, e = 0;
 
 	if (r->ours || !r->has_aggregates)
-		return;
-	strbuf_addf(&sql, "SELECT %s, source << 8 | op, sum(count) FROM event_aggregates WHERE 1",
+		return 0;
+	strbuf_addf(&sql,
+		"SELECT %s, source << 8 | op, sum(count), sum(sum_dur), min(min_dur), max(max_dur) FROM "
+		"event_aggregates WHERE 1",
 		per_process ? "pid" : "0");
 	if (f->window.from_ns > INT64_MIN + minute)
 		strbuf_addf(&sql, " AND bucket > %lld", (long long)(f->window.from_ns - minute));
 	if (f->window.to_ns != INT64_MAX)
 		strbuf_addf(&sql, " AND bucket < %lld", (long long)f->window.to_ns);
 	reader_add_u32_list(&sql, "pid", f->pids, f->n_pids);
+	reader_add_op_list(&sql, "(source << 8 | op)", f->ops, f->n_ops);
 	strbuf_adds(&sql, " GROUP BY 1, 2");
-	if (sql.error || db_prepare(r->ro.db, strbuf_str(&sql), &st) != SQLITE_OK)
-		return;
-	while (sqlite3_step(st) == SQLITE_ROW) {
-		for (size_t i = 0; i < t->n; i++) {
-			if (t->v[i].proc == sqlite3_column_int64(st, 0) &&
-				t->v[i].s.op == sqlite3_column_int(st, 1))
-				t->v[i].s.aggregate_count = db_u64(st, 2);
-		}
-	}
+	if (sql.error)
+		return sql.error;
+	if (db_prepare(r->ro.db, strbuf_str(&sql), &st) != SQLITE_OK)
+		return 0; /* an older layout */
+	while (!e && (rc = sqlite3_step(st)) == SQLITE_ROW)
+		e = read_aggregate(st, t);
+	return e ? e : db_errno(rc);
 }
 
 static int by_time(const void *a, const void *b)
@@ -388,13 +414,14 @@ int reader_op_totals(struct reader *r, const struct reader_filter *f, bool per_p
 			e = from_histograms(r, f, per_process, &t);
 		if (!e)
 			e = from_rows(r, f, per_process, &t);
+		if (!e)
+			e = add_aggregates(r, f, per_process, &t);
 		if (e)
 			return e;
 		if (ro_changed(&r->ro))
 			continue;
 		if (per_process)
 			fill_processes(r, &t);
-		fill_aggregates(r, f, per_process, &t);
 		return hand_over(&t, ret_stats, ret_n);
 	}
 	return -EAGAIN;

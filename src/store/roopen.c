@@ -145,7 +145,7 @@ static int open_best(struct ro_db *r)
 		if (err)
 			return err;
 		if (!h.is_sqlite)
-			return -EMEDIUMTYPE;
+			return h.empty ? -ENODATA : -EMEDIUMTYPE;
 		r->way = h.wal || !has_bytes(journal, 1, &unknown) ? RO_IMMUTABLE : RO_SHARED;
 		rc = open_uri(r, r->way == RO_IMMUTABLE ? "?mode=ro&immutable=1" : "?mode=ro");
 		return db_errno(rc);
@@ -173,8 +173,15 @@ static void explain(const struct ro_db *r, int err, char *text, size_t size)
 			"owner or with sudo",
 			r->path);
 		break;
+	case -ENODATA:
+		snprintf(text, size, "%s is empty: nothing was recorded to it; `sudo ingero trace` does that",
+			r->path);
+		break;
 	case -EMEDIUMTYPE:
-		snprintf(text, size, "%s is not a recording (no SQLite database)", r->path);
+		snprintf(text, size, "%s is not a recording (%s); name one with --db", r->path,
+			S_ISREG(r->seen.st_mode)   ? "no SQLite database"
+			: S_ISDIR(r->seen.st_mode) ? "a folder"
+						   : "not a regular file");
 		break;
 	case -EFBIG:
 		snprintf(text, size,
@@ -187,7 +194,8 @@ static void explain(const struct ro_db *r, int err, char *text, size_t size)
 		snprintf(text, size, "%s keeps changing while it is read; try again", r->path);
 		break;
 	case -EUCLEAN:
-		snprintf(text, size, "%s is damaged", r->path);
+		snprintf(text, size, "%s is damaged; `sqlite3 FILE .recover` may save what is left in it",
+			r->path);
 		break;
 	default:
 		snprintf(text, size, "cannot read %s: %s", r->path, strerror(-err));

@@ -127,6 +127,13 @@ static int explain(const struct guard *g, sqlite3 *db, int rc, char *err, size_t
 		snprintf(err, err_size, "refused: %s", g->refused);
 		return -EPERM;
 	}
+	if ((rc & 0xff) == SQLITE_CORRUPT || (rc & 0xff) == SQLITE_NOTADB) {
+		const char *path = sqlite3_db_filename(db, "main");
+
+		snprintf(err, err_size, "%s is damaged; `sqlite3 FILE .recover` may save what is left in it",
+			path && *path ? path : "the recording");
+		return -EUCLEAN;
+	}
 	snprintf(err, err_size, "SQL error: %s", sqlite3_errmsg(db));
 	return -EINVAL;
 }
