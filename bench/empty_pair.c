@@ -1,5 +1,5 @@
-/* Puts empty probe pairs on every CUDA function that a trace would probe in the given libraries, then waits for
- * the end of its input. usage: empty_pair session|multi OBJECT FILE... */
+/* Puts empty probe pairs on every CUDA function that a trace would probe in the given libraries, then waits
+ * for the end of its input. usage: empty_pair session|multi OBJECT FILE... */
 #include "discover/discover.h"
 #include "probe/internal.h"
 
@@ -13,7 +13,8 @@ static int load(const char *object_path, enum probe_way way, struct bpf_program 
 
 	if (!object)
 		return -errno;
-	bpf_object__for_each_program(p, object) {
+	bpf_object__for_each_program(p, object)
+	{
 		bool wanted = !strcmp(bpf_program__name(p), name);
 
 		bpf_program__set_autoload(p, wanted);

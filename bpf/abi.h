@@ -137,6 +137,7 @@ struct abi_counters {
 };
 
 #define ABI_MAX_COUNTERS 4096 /* (process, operation) pairs; dead ones are removed by user space */
+#define ABI_COUNTERS_CACHE 32 /* per thread, direct-mapped by row; a power of two */
 #define ABI_MAX_THREADS 4096  /* threads with open calls or a history of them */
 #define ABI_MAX_DEPTH 8	      /* open calls per thread */
 #define ABI_MAX_TARGETS 1024
@@ -146,8 +147,7 @@ struct abi_counters {
 /* One open call. */
 struct abi_open_call {
 	abi_u64 start_ns;
-	abi_u64 sp;	  /* stack pointer at entry, pairs entry and return */
-	abi_u64 ret_addr; /* what the return address was before a return probe replaced it */
+	abi_u64 sp; /* stack pointer at entry, pairs entry and return */
 	abi_u32 desc;
 	abi_u32 pad;
 	abi_u64 slot[ABI_SLOTS];
@@ -175,7 +175,12 @@ struct abi_thread {
 	abi_u64 time_last_ns;
 	abi_u64 time_ns[ABI_TIME_STATES];
 	abi_u32 time_state;
-	abi_u32 pad;
+	abi_u32 slot_plus_1; /* where it lies itself */
+	/* which counters its last operations had, so that the hash is rarely asked */
+	struct {
+		abi_u16 desc_plus_1;
+		abi_u16 slot;
+	} counters[ABI_COUNTERS_CACHE];
 	struct abi_open_call call[ABI_MAX_DEPTH];
 };
 
@@ -247,14 +252,17 @@ struct abi_rec_name {
 	char name[ABI_NAME_MAX]; /* NUL-terminated, cut at 255 */
 };
 
-/* The stack words where return probes replaced the return address, and what belongs there. */
+#define ABI_MAX_UNWIND 64 /* MAX_URETPROBE_DEPTH in include/linux/uprobes.h */
+
+/* The stack words where return probes replaced the return address (0: no longer), and what belongs there. */
 struct abi_rec_unwind {
 	abi_u8 type;
 	abi_u8 n;
 	abi_u8 pad[2];
 	abi_u32 tgid, tid, pad2;
-	abi_u64 address[ABI_MAX_DEPTH];
-	abi_u64 value[ABI_MAX_DEPTH];
+	struct {
+		abi_u64 address, value;
+	} word[ABI_MAX_UNWIND];
 };
 
 /* ---- what went wrong in kernel, as totals (array map, index = enum) ---- */
@@ -265,6 +273,7 @@ enum abi_status {
 	ABI_STATUS_COUNTERS_FULL,  /* a (process, operation) pair went to the overflow table */
 	ABI_STATUS_STALE_CALLS,	   /* open calls dropped because the stack had been left */
 	ABI_STATUS_STORAGE_BUSY,   /* task storage was refused, the tid table answered */
+	ABI_STATUS_UNWINDS_FAILED, /* a return address could not be put back */
 	ABI_STATUS_COUNT,
 };
 
@@ -279,10 +288,10 @@ ABI_ASSERT(sizeof(struct abi_desc) == 8 + 4 * ABI_MAX_FIELDS, "abi_desc layout")
 ABI_ASSERT(sizeof(struct abi_control) == 32, "abi_control layout");
 ABI_ASSERT(sizeof(struct abi_counter_key) == 16, "abi_counter_key layout");
 ABI_ASSERT(sizeof(struct abi_counters) == 88 + 4 * ABI_HIST_BUCKETS, "abi_counters layout");
-ABI_ASSERT(sizeof(struct abi_open_call) == 32 + 8 * ABI_SLOTS, "abi_open_call layout");
+ABI_ASSERT(sizeof(struct abi_open_call) == 24 + 8 * ABI_SLOTS, "abi_open_call layout");
 ABI_ASSERT(sizeof(struct abi_rec_call) == ABI_REC_CALL_BASE + 8 * ABI_MAX_FIELDS, "abi_rec_call layout");
 ABI_ASSERT(sizeof(struct abi_rec_thread) == 80, "abi_rec_thread layout");
 ABI_ASSERT(sizeof(struct abi_rec_name) == 24 + ABI_NAME_MAX, "abi_rec_name layout");
-ABI_ASSERT(sizeof(struct abi_rec_unwind) == 16 + 16 * ABI_MAX_DEPTH, "abi_rec_unwind layout");
+ABI_ASSERT(sizeof(struct abi_rec_unwind) == 16 + 16 * ABI_MAX_UNWIND, "abi_rec_unwind layout");
 
 #endif

@@ -37,18 +37,6 @@ static __always_inline void read_slots(
 		__builtin_memset(&call->slot[REG_SLOTS], 0, sizeof(u64) * (ABI_SLOTS - REG_SLOTS));
 }
 
-static __always_inline u64 return_address(struct pt_regs *ctx, u64 sp)
-{
-#if defined(__TARGET_ARCH_x86)
-	u64 addr = 0;
-
-	bpf_probe_read_user(&addr, sizeof(addr), (void *)sp);
-	return addr;
-#else
-	return ctx->user_regs.regs[30];
-#endif
-}
-
 static __always_inline u64 slot_at(const struct abi_open_call *call, u32 i)
 {
 	return i < ABI_SLOTS ? call->slot[i] : 0;
@@ -205,7 +193,7 @@ static __always_inline void call_abandon(struct abi_thread *t, u32 level)
 	desc = t->call[mask_8(level)].desc;
 	if (desc >= ABI_MAX_DESCS)
 		return;
-	c = counters_get(t->proc_start_ns, t->tgid, ing_descs[desc].op, desc);
+	c = counters_of(t, desc);
 	if (c)
 		__sync_fetch_and_add(&c->unfinished, 1);
 	status_count(ABI_STATUS_STALE_CALLS);
@@ -234,13 +222,15 @@ __noinline u32 calls_unwind(struct abi_thread *t, u64 limit_sp)
 /* Counts a call that cannot be timed. */
 static __always_inline void call_uncounted(struct task_struct *task, u32 desc)
 {
-	struct abi_counters *c = counters_get(proc_start_ns(task), task->tgid, ing_descs[desc].op, desc);
+	struct abi_counters *c =
+		counters_at(counters_index(proc_start_ns(task), task->tgid, ing_descs[desc].op), desc);
 
 	if (c)
 		__sync_fetch_and_add(&c->lost_state, 1);
 }
 
-static __always_inline int call_enter(struct pt_regs *ctx, u64 cookie)
+/* Returns where the thread's state lies (slot + 1), 0 when the call is not traced. */
+static __always_inline u32 call_enter(struct pt_regs *ctx, u64 cookie)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct abi_control *ctl = control();
@@ -265,7 +255,7 @@ static __always_inline int call_enter(struct pt_regs *ctx, u64 cookie)
 	if (!t->introduced)
 		thread_introduce(t, task);
 	depth = t->depth;
-	if (depth)
+	if (depth && t->call[mask_8(depth - 1)].sp <= sp)
 		depth = calls_unwind(t, sp);
 	if (depth >= ABI_MAX_DEPTH) {
 		call_uncounted(task, desc);
@@ -274,11 +264,10 @@ static __always_inline int call_enter(struct pt_regs *ctx, u64 cookie)
 	call = &t->call[mask_8(depth)];
 	call->sp = sp;
 	call->desc = desc;
-	read_slots(ctx, call, ing_descs[desc].flags & ABI_DESC_STACK_ARGS, sp);
-	call->ret_addr = return_address(ctx, sp);
+	read_slots(ctx, call, ctl->records && (ing_descs[desc].flags & ABI_DESC_STACK_ARGS), sp);
 	t->depth = depth + 1;
 	call->start_ns = bpf_ktime_get_ns();
-	return 1;
+	return t->slot_plus_1;
 }
 
 /* One in `sampling_rate` ordinary calls gives a record; errors and rows marked KEEP always do. Returns the
@@ -295,10 +284,8 @@ static __always_inline u32 call_weight(
 	return __sync_fetch_and_add(&c->sample_seq, 1) % rate ? 0 : rate;
 }
 
-static __always_inline int call_return(struct pt_regs *ctx)
+static __always_inline void call_return(struct pt_regs *ctx, struct abi_thread *t, u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
-	struct abi_thread *t = thread_find(bpf_get_current_task_btf());
 	struct abi_control *ctl = control();
 	u64 entry_sp = PT_REGS_SP(ctx) - RETURN_SP_DELTA, bytes = 0;
 	const volatile struct abi_desc *d;
@@ -309,22 +296,23 @@ static __always_inline int call_return(struct pt_regs *ctx)
 	bool failed;
 
 	if (!t || !ctl || !t->depth)
-		return 0;
-	depth = calls_unwind(t, entry_sp - 1);
-	if (!depth || depth > ABI_MAX_DEPTH)
-		return 0;
-	depth--;
+		return;
+	depth = t->depth - 1;
 	call = &t->call[mask_8(depth)];
-	if (call->sp != entry_sp)
-		return 0; /* too deep at entry, or begun before we looked */
+	if (depth >= ABI_MAX_DEPTH || call->sp != entry_sp) {
+		depth = calls_unwind(t, entry_sp - 1) - 1;
+		call = &t->call[mask_8(depth)];
+		if (depth >= ABI_MAX_DEPTH || call->sp != entry_sp)
+			return; /* too deep at entry, or begun before we looked */
+	}
 	t->depth = depth;
 	desc = call->desc;
 	if (desc >= ABI_MAX_DESCS)
-		return 0;
+		return;
 	d = &ing_descs[desc];
-	c = counters_get(t->proc_start_ns, t->tgid, d->op, desc);
+	c = counters_of(t, desc);
 	if (!c)
-		return 0;
+		return;
 	failed = ret && !(ret == CUDA_NOT_READY && (d->flags & ABI_DESC_QUERY));
 	bytes_field = d->bytes_field;
 	if (bytes_field && bytes_field <= ABI_MAX_FIELDS && !ret)
@@ -335,7 +323,6 @@ static __always_inline int call_return(struct pt_regs *ctx)
 		__sync_fetch_and_add(&c->sampled_out, 1);
 	else if (call_send(t, depth, now, (u32)ret, weight))
 		__sync_fetch_and_add(&c->lost_ring, 1);
-	return 0;
 }
 
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
@@ -346,15 +333,26 @@ SEC("uprobe")
 int ing_session(struct pt_regs *ctx)
 {
 	bool is_return = bpf_session_is_return();
+	u64 *slot_plus_1;
+	u32 slot;
 
 	/* Keep the branch: folded into arithmetic, the verifier no longer knows that 0 or 1 is returned. */
 	asm volatile("" : "+r"(is_return));
 	if (is_return) {
-		call_return(ctx);
+		u64 now = bpf_ktime_get_ns();
+
+		slot_plus_1 = bpf_session_cookie();
+		if (slot_plus_1)
+			call_return(ctx, thread_by_slot(*slot_plus_1), now);
 		return 0;
 	}
-	if (call_enter(ctx, bpf_get_attach_cookie(ctx)))
+	slot = call_enter(ctx, bpf_get_attach_cookie(ctx));
+	if (slot) {
+		slot_plus_1 = bpf_session_cookie();
+		if (slot_plus_1)
+			*slot_plus_1 = slot;
 		return 0;
+	}
 	return 1; /* not traced: no return hook for this call */
 }
 
@@ -369,7 +367,9 @@ int ing_multi_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int ing_multi_return(struct pt_regs *ctx)
 {
-	call_return(ctx);
+	u64 now = bpf_ktime_get_ns();
+
+	call_return(ctx, thread_find(bpf_get_current_task_btf()), now);
 	return 0;
 }
 
@@ -384,7 +384,9 @@ int ing_entry(struct pt_regs *ctx)
 SEC("uretprobe")
 int ing_return(struct pt_regs *ctx)
 {
-	call_return(ctx);
+	u64 now = bpf_ktime_get_ns();
+
+	call_return(ctx, thread_find(bpf_get_current_task_btf()), now);
 	return 0;
 }
 

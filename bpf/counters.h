@@ -42,21 +42,53 @@ static __always_inline u32 hist_bucket(u64 v)
 	return i < ABI_HIST_BUCKETS ? i : ABI_HIST_BUCKETS - 1;
 }
 
-/* The counters of (process, op); the overflow row when the table is full. */
-static __always_inline struct abi_counters *counters_get(u64 proc_start_ns, u32 tgid, u32 op, u32 desc)
+#define COUNTERS_NONE (~0u)
+
+/* Index of the counters of (process, op), made at first sight; COUNTERS_NONE when the table is full. */
+__noinline u32 counters_index(u64 proc_start_ns, u32 tgid, u32 op)
 {
 	struct abi_counter_key key = {.proc_start_ns = proc_start_ns, .tgid = tgid, .op = op};
-	struct abi_counters *c = bpf_map_lookup_elem(&ing_counters, &key);
+	u32 *found = bpf_map_lookup_elem(&ing_counter_index, &key), index;
 
-	if (c)
-		return c;
-	bpf_map_update_elem(&ing_counters, &key, &zero_counters, BPF_NOEXIST);
-	c = bpf_map_lookup_elem(&ing_counters, &key);
-	if (c)
-		return c;
+	if (found)
+		return *found;
+	if (bpf_map_pop_elem(&ing_counter_free, &index))
+		return COUNTERS_NONE;
+	if (!bpf_map_update_elem(&ing_counter_index, &key, &index, BPF_NOEXIST))
+		return index;
+	bpf_map_push_elem(&ing_counter_free, &index, 0); /* another thread was faster, or the hash is full */
+	found = bpf_map_lookup_elem(&ing_counter_index, &key);
+	return found ? *found : COUNTERS_NONE;
+}
+
+static __always_inline struct abi_counters *counters_at(u32 index, u32 desc)
+{
+	if (index != COUNTERS_NONE)
+		return bpf_map_lookup_elem(&ing_counters, &index);
 	status_count(ABI_STATUS_COUNTERS_FULL);
 	return bpf_map_lookup_elem(&ing_overflow, &desc);
 }
+
+/* The counters of a thread's process and a row's operation; the overflow row when the table is full. */
+static __always_inline struct abi_counters *counters_of(struct abi_thread *t, u32 desc)
+{
+	u64 at = desc;
+	u32 index;
+
+	asm volatile("%0 &= 31" : "+r"(at));
+	if (t->counters[at].desc_plus_1 == desc + 1) {
+		index = t->counters[at].slot;
+		return bpf_map_lookup_elem(&ing_counters, &index);
+	}
+	index = counters_index(t->proc_start_ns, t->tgid, ing_descs[desc].op);
+	if (index < ABI_MAX_COUNTERS) {
+		t->counters[at].slot = index;
+		t->counters[at].desc_plus_1 = desc + 1;
+	}
+	return counters_at(index, desc);
+}
+
+_Static_assert(ABI_COUNTERS_CACHE == 32, "mask in counters_of");
 
 static __always_inline void counters_max(struct abi_counters *c, u64 dur_ns)
 {

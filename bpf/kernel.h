@@ -60,7 +60,31 @@ struct signal_struct {
 	atomic_t live;
 };
 
+struct return_instance {
+	unsigned long stack;	      /* where the return address lay */
+	unsigned long orig_ret_vaddr; /* what it was */
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
+struct xol_area {
+	unsigned long vaddr; /* the return probes' trampoline is its first instruction */
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
+struct mm_struct {
+	struct uprobes_state uprobes_state;
+};
+
 struct task_struct {
+	struct mm_struct *mm;
+	struct uprobe_task *utask;
 	int pid;
 	int tgid;
 	int exit_code;

@@ -39,12 +39,27 @@ struct {
 	__uint(max_entries, 64 << 10);
 } ing_unwinds SEC(".maps");
 
+/* Counters lie in an array, so that a thread that knows its index finds them without hashing. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, ABI_MAX_COUNTERS);
+	__type(key, u32);
+	__type(value, struct abi_counters);
+} ing_counters SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ABI_MAX_COUNTERS);
 	__type(key, struct abi_counter_key);
-	__type(value, struct abi_counters);
-} ing_counters SEC(".maps");
+	__type(value, u32);
+} ing_counter_index SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, ABI_MAX_COUNTERS);
+	__uint(value_size, sizeof(u32));
+} ing_counter_free SEC(".maps");
 
 /* Where calls are counted once ing_counters is full: per row of the operation table, all processes together.
  */
@@ -106,8 +121,6 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } ing_procs SEC(".maps");
-
-static struct abi_counters zero_counters;
 
 /* Bounds an index that is already in range where the verifier lost sight of it (the compiler drops plain
  * masks). */

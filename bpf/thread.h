@@ -124,8 +124,10 @@ static __always_inline bool thread_assign(struct abi_task *s, struct task_struct
 	t->time_last_ns = 0;
 	t->time_state = ABI_TIME_RUN;
 	__builtin_memset(t->time_ns, 0, sizeof(t->time_ns));
+	__builtin_memset(t->counters, 0, sizeof(t->counters));
 	slot_plus_1 = slot + 1;
 	bpf_map_update_elem(&ing_tids, &tid, &slot_plus_1, BPF_ANY);
+	t->slot_plus_1 = slot_plus_1;
 	s->slot = slot_plus_1;
 	return true;
 }

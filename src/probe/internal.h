@@ -11,12 +11,15 @@
 
 #define PROBE_MAX_LINKS 2048
 
+struct guard_batch;
+
 struct probe {
 	struct bpf_object *object;
 	enum probe_way way;
-	struct abi_control *control; /* mapped */
+	struct abi_control *control;   /* mapped */
+	struct abi_counters *counters; /* mapped, ABI_MAX_COUNTERS of them */
 	struct ring_buffer *calls, *procs;
-	int map_counters, map_overflow, map_status, map_targets, map_free;
+	int map_index, map_counter_free, map_overflow, map_status, map_targets, map_free;
 	int map_calls;
 	uint64_t ring_bytes;
 	/* links: descriptors of multi/session links, libbpf links of the single way */
@@ -31,9 +34,11 @@ struct probe {
 	size_t drained, budget;
 	/* batch buffers of probe_read_counters */
 	struct abi_counter_key *batch_keys;
-	struct abi_counters *batch_values;
+	uint32_t *batch_slots;
+	struct abi_counters *counters_copy;
 	/* unwind guard */
 	struct ring_buffer *unwinds;
+	struct guard_batch *guard_batch;
 	pthread_t guard;
 	bool guard_running;
 	atomic_bool guard_stop;

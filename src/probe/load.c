@@ -8,6 +8,8 @@
 
 extern const unsigned char ingero_bpf_object[], ingero_bpf_object_end[];
 
+#define EVERY_WAY (1 << PROBE_WAY_SESSION | 1 << PROBE_WAY_MULTI | 1 << PROBE_WAY_SINGLE)
+
 /* Which programs each way needs; the others are not loaded. */
 static const struct {
 	const char *name;
@@ -22,7 +24,7 @@ static const struct {
 	{"ing_name_fault", 1 << PROBE_WAY_SESSION | 1 << PROBE_WAY_MULTI, true},
 	{"ing_name", 1 << PROBE_WAY_SESSION | 1 << PROBE_WAY_MULTI, true},
 	{"ing_name_ret", 1 << PROBE_WAY_SESSION | 1 << PROBE_WAY_MULTI, true},
-	{"ing_unwind", 1 << PROBE_WAY_SESSION | 1 << PROBE_WAY_MULTI | 1 << PROBE_WAY_SINGLE, true},
+	{"ing_unwind", EVERY_WAY, true},
 };
 
 static const char *const tracepoint_programs[] = {"ing_exit", "ing_exec", "ing_rename"};
@@ -92,21 +94,30 @@ static int map_fd(const struct probe *p, const char *name)
 	return map ? bpf_map__fd(map) : -ENOENT;
 }
 
-static int map_control(struct probe *p)
+static size_t whole_pages(size_t bytes)
 {
-	void *mem = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
-		map_fd(p, "ing_control"), 0);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+#define CONTROL_BYTES sizeof(struct abi_control)
+#define COUNTERS_BYTES (ABI_MAX_COUNTERS * sizeof(struct abi_counters))
+
+static int map_memory(const struct probe *p, const char *name, size_t bytes, void **ret)
+{
+	void *mem = mmap(NULL, whole_pages(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(p, name), 0);
 
 	if (mem == MAP_FAILED)
 		return -errno;
-	p->control = mem;
+	*ret = mem;
 	return 0;
 }
 
-static int fill_free_slots(const struct probe *p)
+static int fill_free(int map, uint32_t n)
 {
-	for (uint32_t i = 0; i < ABI_MAX_THREADS; i++) {
-		if (bpf_map_update_elem(p->map_free, NULL, &i, 0))
+	for (uint32_t i = 0; i < n; i++) {
+		if (bpf_map_update_elem(map, NULL, &i, 0))
 			return -errno;
 	}
 	return 0;
@@ -173,21 +184,32 @@ static int load_way(struct probe *p, const struct probe_options *o, enum probe_w
 
 static int open_maps(struct probe *p)
 {
-	p->map_counters = map_fd(p, "ing_counters");
+	void *control = NULL, *counters = NULL;
+	int err = map_memory(p, "ing_control", CONTROL_BYTES, &control);
+
+	p->control = control;
+	if (!err)
+		err = map_memory(p, "ing_counters", COUNTERS_BYTES, &counters);
+	p->counters = counters;
+	p->map_index = map_fd(p, "ing_counter_index");
+	p->map_counter_free = map_fd(p, "ing_counter_free");
 	p->map_overflow = map_fd(p, "ing_overflow");
 	p->map_status = map_fd(p, "ing_status");
 	p->map_targets = map_fd(p, "ing_targets");
 	p->map_free = map_fd(p, "ing_free");
 	p->map_calls = map_fd(p, "ing_calls");
-	return map_control(p);
+	return err;
 }
 
 static void unload(struct probe *p)
 {
 	probe_detach(p);
 	if (p->control)
-		munmap(p->control, (size_t)sysconf(_SC_PAGESIZE));
+		munmap(p->control, whole_pages(CONTROL_BYTES));
+	if (p->counters)
+		munmap(p->counters, whole_pages(COUNTERS_BYTES));
 	p->control = NULL;
+	p->counters = NULL;
 	bpf_object__close(p->object);
 	p->object = NULL;
 }
@@ -292,7 +314,9 @@ int probe_open(const struct probe_options *options, struct probe **ret_probe, ch
 	p->control->sampling_rate = options->sampling_rate ? options->sampling_rate : 1;
 	p->control->records = options->records;
 	p->control->wake_bytes = p->ring_bytes / 4;
-	r = fill_free_slots(p);
+	r = fill_free(p->map_free, ABI_MAX_THREADS);
+	if (!r)
+		r = fill_free(p->map_counter_free, ABI_MAX_COUNTERS);
 	if (!r)
 		r = attach_tracepoints(p);
 	if (!r)
@@ -316,7 +340,8 @@ void probe_close(struct probe *p)
 	ring_buffer__free(p->calls);
 	ring_buffer__free(p->procs);
 	free(p->batch_keys);
-	free(p->batch_values);
+	free(p->batch_slots);
+	free(p->counters_copy);
 	free(p->link_fds);
 	free(p->links);
 	free(p);

@@ -118,7 +118,8 @@ static int open_probe(struct session *s)
 		.way = s->o->way,
 		.ring_bytes = s->o->ring_bytes,
 		.sampling_rate = s->adaptive.rate,
-		.records = true,
+		/* the live table is made from the counters alone */
+		.records = s->o->record || s->o->output != TRACE_TABLE,
 	};
 	char err[512] = "";
 	int r = probe_open(&po, &s->probe, err, sizeof(err));

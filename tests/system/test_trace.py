@@ -239,6 +239,7 @@ def test_leaving_a_call_sideways_hurts_nobody(bpf, start, sim, trace, mode, way)
     j.send()
     assert j.finish() == 0, j.err.text()
     assert t.finish() == 0, t.err.text()
+    assert "could not be guarded" not in t.err.text()
     loss = t.loss()
     assert_account(loss)
     assert loss["made"] > 0
