@@ -31,7 +31,7 @@ lint:
 	./scripts/lint.sh build-clang
 
 bench: build
-	./bench/run.sh $(BUILD)
+	./bench/run.sh --build $(BUILD)
 
 clean:
 	rm -rf $(BUILD) bin

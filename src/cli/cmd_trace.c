@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#define RING_MIN 4096u	   /* a page */
+#define RING_MIN 4096u	    /* a page */
 #define RING_MAX (1u << 31) /* the kernel's ring positions have 32 bits */
 
 /* Whose processes: --pid, else --user, else the invoking user's. */

@@ -372,7 +372,7 @@ static int refuse_later(const struct cli_context *ctx, enum option_id id, char *
 	if (o->default_text && !strcmp(v->text, o->default_text))
 		return 0;
 	/* there are many words for "false" */
-	if (o->kind == OPTK_BOOL && !parse_bool(o->default_text, &off) && off == v->b)
+	if (o->default_text && o->kind == OPTK_BOOL && !parse_bool(o->default_text, &off) && off == v->b)
 		return 0;
 	snprintf(err, err_size, "--%s is not supported by this version yet; leave it out", o->name);
 	return -EINVAL;

@@ -85,8 +85,8 @@ static void add_row(struct table *t, const struct reader_op_stats *s, uint64_t w
 
 	cells[i] = fmt_count(s->c.count + s->c.untimed, cell[i], TIMEFMT_MAX), i++;
 	for (size_t p = 0; p < ARRAY_LEN(percentiles); p++, i++)
-		cells[i] = reader_has_percentiles(s) ? fmt_duration(percentiles[p], cell[i], TIMEFMT_MAX)
-						     : "-";
+		cells[i] =
+			reader_has_percentiles(s) ? fmt_duration(percentiles[p], cell[i], TIMEFMT_MAX) : "-";
 	cells[i] = fmt_duration(s->c.max_ns, cell[i], TIMEFMT_MAX), i++;
 	snprintf(cell[i], TIMEFMT_MAX, "%.1f%%",
 		wall_ns ? 100.0 * (double)s->c.sum_ns / (double)wall_ns : 0.0);

@@ -48,7 +48,8 @@ struct reader_op_stats {
 	uint64_t stored;	  /* rows present */
 	uint64_t aggregate_count; /* calls according to the minute aggregates, 0 if none */
 	bool from_histograms;
-	uint64_t p50_ns, p95_ns, p99_ns; /* 0 when only minute aggregates are left: see reader_has_percentiles */
+	uint64_t p50_ns, p95_ns,
+		p99_ns; /* 0 when only minute aggregates are left: see reader_has_percentiles */
 };
 
 /* Minute aggregates of the reference know counts and extremes only. */

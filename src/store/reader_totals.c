@@ -346,8 +346,7 @@ static int read_aggregate(sqlite3_stmt *st, struct totals *t)
 }
 
 /* What the minute aggregates of the reference say was called. */
-static int add_aggregates(
-	struct reader *r, const struct reader_filter *f, bool per_process, struct totals *t)
+static int add_aggregates(struct reader *r, const struct reader_filter *f, bool per_process, struct totals *t)
 {
 	cleanup_strbuf struct strbuf sql = STRBUF_INIT(1 << 20);
 	cleanup_stmt sqlite3_stmt *st = NULL;
