@@ -118,7 +118,9 @@ def test_dis01_the_library_is_the_one_the_process_sees(bpf, ingero, start, sim, 
 @pytest.mark.parametrize("program", ["app-static", "app-static-stripped"])
 def test_dis03_a_runtime_linked_in_is_seen_or_said(bpf, inputs, start, trace, program, by_pid):
     top = inputs("DIS-03")
-    j = start(Job, [top / "DIS-03" / program, "wait"], env={"SIM_DRIVER": str(top / "common/out/libcuda.so.1")})
+    j = start(Job, [top / "DIS-03" / program, "wait"], env={
+        "SIM_DRIVER": f"{top}/common/out/libcuda.so.1",
+        "LD_PRELOAD": f"{top}/common/out/libcuda.so.1"})  # there from the start, as the real runtime's first call does it
     j.out.wait("ready", j.process)
     t = trace(j.pid if by_pid else None)
     j.send()
@@ -163,10 +165,10 @@ def test_dis05_one_file_by_four_names_counts_once(bpf, start, sim, trace, mounte
 
 # ---- attaching probes
 
-def callseq(start, top, *steps, library=None, driver=False, env=None):
+def callseq(start, top, *steps, library=None, driver=False, more=(), env=None):
     out = top / "common/out"
     which = ["--drv", out / "libcuda.so.1"] if driver else ["--rt", library or out / "libcudart.so.12"]
-    j = start(Job, [out / "callseq", *which, "--wait-key", *steps], env=env)
+    j = start(Job, [out / "callseq", *which, "--wait-key", *more, *steps], env=env)
     j.out.wait("ready", j.process)
     return j
 
@@ -216,7 +218,7 @@ def test_att03_calls_per_thread_stream_of_the_simulation(bpf, job, trace):
 @pytest.mark.parametrize("threads", [1, 8])
 def test_att04_nested_and_recursive_calls_keep_their_times(bpf, inputs, start, trace, threads):
     top = inputs("ATT-04")
-    j = callseq(start, top, "malloc:4194304", "dsync", "--threads", str(threads),
+    j = callseq(start, top, "malloc:4194304", "dsync", more=["--threads", str(threads)],
                 library=top / "ATT-04/libcudart.so.12")
     t = trace(j.pid)
     loss = run(j, t)
@@ -434,7 +436,7 @@ def test_exp01_odd_process_names(bpf, ingero, inputs, start, trace, tmp_path):
     assert len(events) == 65
     by_size = {}
     for e in events:
-        by_size.setdefault(e["args"][0] - 30000, set()).add(e["process_name"])
+        by_size.setdefault(e["args"][0] - 30000, set()).add(e.get("process_name", ""))
     for n, name in enumerate(ODD_NAMES):
         if name:
             assert {x.rstrip("\ufffd") for x in by_size[n]} == {shown(name)}, n
