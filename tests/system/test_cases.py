@@ -118,9 +118,9 @@ def test_dis01_the_library_is_the_one_the_process_sees(bpf, ingero, start, sim, 
 @pytest.mark.parametrize("program", ["app-static", "app-static-stripped"])
 def test_dis03_a_runtime_linked_in_is_seen_or_said(bpf, inputs, start, trace, program, by_pid):
     top = inputs("DIS-03")
-    j = start(Job, [top / "DIS-03" / program, "wait"], env={
-        "SIM_DRIVER": f"{top}/common/out/libcuda.so.1",
-        "LD_PRELOAD": f"{top}/common/out/libcuda.so.1"})  # there from the start, as the real runtime's first call does it
+    driver = f"{top}/common/out/libcuda.so.1"
+    # loaded before tracing begins, as a real runtime has it after its first call
+    j = start(Job, [top / "DIS-03" / program, "wait"], env={"SIM_DRIVER": driver, "LD_PRELOAD": driver})
     j.out.wait("ready", j.process)
     t = trace(j.pid if by_pid else None)
     j.send()
@@ -225,11 +225,14 @@ def test_att04_nested_and_recursive_calls_keep_their_times(bpf, inputs, start, t
     tids = {e["tid"] for e in t.events()}
     assert len(tids) == threads
     for tid in tids:
-        mine = sorted(e["duration_ns"] / 1e6 for e in t.events(op="cudaMalloc", tid=tid))
-        # sleeping only ever takes longer than asked for
-        assert [want <= got < want * 1.2 + 20 for want, got in zip([10] * 4 + [30] * 2 + [70], mine, strict=True)] == \
-            [True] * 7, mine
-        assert sorted(e["depth"] for e in t.events(op="cudaMalloc", tid=tid)) == [0, 1, 1, 2, 2, 2, 2]
+        mine = {}
+        for e in t.events(op="cudaMalloc", tid=tid):
+            mine.setdefault(e["depth"], []).append(e["duration_ns"] / 1e6)
+        assert {depth: len(d) for depth, d in mine.items()} == {0: 1, 1: 2, 2: 4}
+        # sleeping takes at least what was asked for, and a call at least what is inside it and its own 10 ms
+        assert min(mine[2]) >= 10 and min(mine[1]) >= 30
+        assert sum(mine[2]) + 20 <= sum(mine[1])
+        assert sum(mine[1]) + 10 <= mine[0][0]
         waits = t.events(op="cudaStreamSync", tid=tid)
         outer = t.events(op="cudaDeviceSync", tid=tid)
         assert len(waits) == 3 and len(outer) == 1
@@ -449,7 +452,7 @@ def test_exp01_odd_process_names(bpf, ingero, inputs, start, trace, tmp_path):
 
 
 def test_exp01_odd_kernel_names(bpf, ingero, job, trace, tmp_path):
-    names = ['{"device":"cpu"}', "back\\slash\\n", "é测试\U0001f525", "</script><b>", "x" * 300]
+    names = ["'quoted'", "back\\slash\\n", "é测试\U0001f525", "</script><b>", "x" * 300]
     script = "\n".join(f"kernel {n}\ncall cudaLaunchKernel" for n in names)
     j = job(script)
     t = trace(j.pid, "--record-all")
@@ -470,7 +473,10 @@ def test_exp01_odd_kernel_names(bpf, ingero, job, trace, tmp_path):
 @pytest.mark.no_sanitizer
 def test_sto02_the_files_stay_bounded_with_a_reader_that_never_ends(bpf, job, trace, tmp_path):
     limit = 10 << 20
-    j = job("rate 20000\nloop 0 { call cudaMalloc 64; call cudaFree }")
+    go_on, done = tmp_path / "go-on", tmp_path / "done"
+    pairs = "{ call cudaMalloc 64; call cudaFree }"
+    j = job(f"rate 20000\nloop 100000 {pairs}\nwait-file {go_on} 60s\nloop 150000 {pairs}\ntouch {done}\n"
+            f"loop 0 {pairs}")
     db = tmp_path / "t.db"
     t = trace(j.pid, "--record-all", "--max-db", "10m", json_lines=False)
     j.go()
@@ -485,28 +491,35 @@ def test_sto02_the_files_stay_bounded_with_a_reader_that_never_ends(bpf, job, tr
     pin = sqlite3.connect(f"file:{db}?mode=ro", uri=True, isolation_level=None)
     pin.execute("BEGIN")
     oldest, newest = pin.execute("SELECT min(timestamp), max(timestamp) FROM events").fetchone()
-    most, seen = 0, 0
-    wanted = number("SELECT sum(written) FROM sessions") + 400_000  # more than twice what fits the bound
+    most = 0
+    go_on.touch()
 
-    def pinned():
-        nonlocal most, seen
-        most, seen = max(most, size()), number(
-            "SELECT sum(written) + sum(dropped_queue) + sum(dropped_disk) FROM sessions")
-        return seen >= wanted
+    def pinned():  # 600,000 rows with those of the driver: several times what fits the bound
+        nonlocal most
+        most = max(most, size())
+        return done.exists()
 
-    wait_for(pinned, "rows while pinned", 60)
+    wait_for(pinned, "the calls while pinned", 60)
     assert pin.execute("SELECT min(timestamp), max(timestamp) FROM events").fetchone() == (oldest, newest)
     pin.execute("COMMIT")
     pin.close()
     assert most <= 1.5 * limit, most
     wait_for(lambda: size() <= 1.2 * limit, "the files to shrink", 60)
-    assert number("SELECT max(timestamp) FROM events") > newest
-    assert number("SELECT min(timestamp) FROM events") > oldest
+    ended = number("SELECT max(timestamp) FROM events")
+    wait_for(lambda: number("SELECT max(timestamp) FROM events") > max(ended, newest) + 10**9, "new rows again")
+    wait_for(lambda: number("SELECT min(timestamp) FROM events") > oldest, "the oldest to go")
     j.signal(15)
     assert j.finish() == 0
     assert t.finish() == 0, t.err.text()
     assert rows(db, "PRAGMA integrity_check") == [("ok",)]
     assert size() <= 1.2 * limit
+    made = sum(n for (_, name), n in j.counts().items() if name.startswith(("cudaMalloc", "cudaFree", "cuMem")))
+    written, dropped, pruned = rows(db, "SELECT written, dropped_queue + dropped_disk, pruned FROM sessions")[0]
+    assert number("SELECT count(*) FROM events") == written - pruned
+    assert number("SELECT sum(count) FROM event_aggregates") == made
+    assert written + dropped == made
+    if dropped:
+        assert f"{dropped} events of" in t.err.text()
 
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -585,7 +598,7 @@ def test_sto04_an_ordinary_user_reads_beside_a_writer(bpf, job, trace, open_fold
 
     def seen(op):
         out = nobodys(db)
-        assert out.returncode == 0, out.stderr
+        assert out.returncode in (0, 3), out.stderr  # 3: nothing there yet
         return len([e for e in json.loads(out.stdout) if e["op"] == op])
 
     j.go()
