@@ -136,6 +136,19 @@ def test_dis03_a_runtime_linked_in_is_seen_or_said(bpf, inputs, start, trace, pr
         assert "linked in" in t.err.text()
 
 
+@pytest.mark.xfail(reason="a library loaded while tracing is probed 0.2 s late, and nothing says what was missed")
+def test_dis03_a_driver_loaded_while_tracing_is_seen_or_said(bpf, inputs, start, trace):
+    top = inputs("DIS-03")
+    j = start(Job, [top / "DIS-03/app-static", "wait"], env={"SIM_DRIVER": f"{top}/common/out/libcuda.so.1"})
+    j.out.wait("ready", j.process)
+    t = trace(j.pid)
+    j.send()
+    assert j.finish() == 0, j.err.text()
+    assert t.finish() == 0, t.err.text()
+    seen = len(t.events(op="cuMemAlloc")), len(t.events(op="cuLaunchKernel"))
+    assert seen == (400, 2000) or "libcuda" in t.err.text()
+
+
 def test_dis05_one_file_by_four_names_counts_once(bpf, start, sim, trace, mounted, tmp_path):
     base = mounted(tmp_path / "base", "-t", "tmpfs", "none")
     (base / "lower").mkdir()
@@ -394,27 +407,27 @@ def test_sym03_names_of_processes_that_live_for_milliseconds(bpf, start, sim, tr
 
 @pytest.mark.no_sanitizer
 def test_evt01_what_is_lost_is_said_everywhere(bpf, ingero, job, trace, tmp_path):
-    j = job("loop 2000000 { call cudaLaunchKernel }")
+    j = job("loop 400000 { call cudaLaunchKernel }")
     t = trace(j.pid, "--ringbuf-size", "4096")
     j.go()
-    assert j.finish(120) == 0
-    assert t.finish(120) == 0, t.err.text()
+    assert j.finish() == 0
+    assert t.finish() == 0, t.err.text()
     loss = t.loss()
     row = next(r for r in loss["operations"] if r["op"] == "cudaLaunchKernel" and r["source"] == "cuda")
-    assert row["made"] == 2_000_000
+    assert row["made"] == 400_000
     assert row["made"] == row["delivered"] + row["lost"] + row["sampled_out"]
     assert row["delivered"] == len(t.events(op="cudaLaunchKernel", source="cuda"))
     assert loss["lost"] > 0
     db = tmp_path / "t.db"
     made, lost = rows(db, "SELECT sum(count), sum(lost) FROM event_aggregates WHERE source = 1 AND op = 3")[0]
-    assert (made, lost) == (2_000_000, row["lost"])
+    assert (made, lost) == (400_000, row["lost"])
     said = f"{loss['lost']:,}"
     assert said in t.err.text() or str(loss["lost"]) in t.err.text(), t.err.text()
     out = subprocess.run([ingero, "query", "--db", db], capture_output=True, text=True, check=True, timeout=60)
     text = out.stdout + out.stderr
     assert said in text or str(loss["lost"]) in text, text
     line = next(line for line in text.splitlines() if "cudaLaunchKernel" in line)
-    assert "2,000,000" in line or "2000000" in line, text
+    assert "400,000" in line or "400000" in line, text
 
 
 # ---- export
