@@ -58,7 +58,7 @@ uint64_t hist_percentile(const struct hist *h, double p)
 	rank = (uint64_t)(p * (double)n);
 	if ((double)rank < p * (double)n)
 		rank++;
-	rank = MAX(rank, 1u);
+	rank = MIN(MAX(rank, 1u), n); /* p * n is rounded above 2^53 */
 	for (unsigned i = 0; i < HIST_BUCKETS; i++) {
 		seen += h->bucket[i];
 		if (seen >= rank)
@@ -81,6 +81,8 @@ static int get_varint(const unsigned char **p, const unsigned char *end, uint64_
 	for (unsigned shift = 0; shift < 64 && *p < end; shift += 7) {
 		unsigned char c = *(*p)++;
 
+		if (shift == 63 && c > 1)
+			return -EINVAL;
 		v |= (uint64_t)(c & 0x7f) << shift;
 		if (!(c & 0x80)) {
 			*ret = v;
