@@ -59,7 +59,8 @@ int parse_double(const char *s, double *ret_value)
 	s = skip_space(s);
 	if (!isdigit((unsigned char)*s) && *s != '.' && *s != '-')
 		return -EINVAL;
-	errno = 0;
+	if (strpbrk(s, "xX")) /* strtod would take hexadecimal */
+		return -EINVAL;
 	v = strtod(s, &end);
 	if (end == s || !at_end(end) || !isfinite(v))
 		return -EINVAL;

@@ -197,15 +197,18 @@ static size_t base_length(const char *name)
 	return len;
 }
 
-static void found(uint16_t code, uint16_t *codes, size_t max, size_t *n)
+static bool is_called(const struct op_info *op, const char *name, size_t len)
 {
-	for (size_t i = 0; i < *n && i < max; i++) {
-		if (codes[i] == code)
-			return;
+	if (!strcasecmp(op->name, name) || (!strncasecmp(op->name, name, len) && !op->name[len]))
+		return true;
+	for (size_t i = 0; i < N_ROWS; i++) {
+		const char *sym = rows[i].symbol;
+
+		if (rows[i].op_code == op->code && !(rows[i].desc.flags & ABI_DESC_NAME) &&
+			base_length(sym) == len && !strncasecmp(sym, name, len))
+			return true;
 	}
-	if (*n < max)
-		codes[*n] = code;
-	(*n)++;
+	return false;
 }
 
 size_t op_find(const char *name, uint16_t *ret_codes, size_t max)
@@ -213,16 +216,11 @@ size_t op_find(const char *name, uint16_t *ret_codes, size_t max)
 	size_t len = base_length(name), n = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(op_table); i++) {
-		if (!strcasecmp(op_table[i].name, name) ||
-			(!strncasecmp(op_table[i].name, name, len) && !op_table[i].name[len]))
-			found(op_table[i].code, ret_codes, max, &n);
-	}
-	for (size_t i = 0; i < N_ROWS; i++) {
-		const char *sym = rows[i].symbol;
-
-		if (!(rows[i].desc.flags & ABI_DESC_NAME) && base_length(sym) == len &&
-			!strncasecmp(sym, name, len))
-			found(rows[i].op_code, ret_codes, max, &n);
+		if (!is_called(&op_table[i], name, len))
+			continue;
+		if (n < max)
+			ret_codes[n] = op_table[i].code;
+		n++;
 	}
 	return n;
 }

@@ -19,7 +19,7 @@ static void one_unit(double v, const char *unit, char *buf, size_t size)
 
 char *fmt_duration(uint64_t ns, char *buf, size_t size)
 {
-	uint64_t s = ns / NSEC_PER_SEC;
+	uint64_t s = MAX(ns / NSEC_PER_SEC, 60u);
 
 	if (ns < NSEC_PER_USEC)
 		snprintf(buf, size, ns ? "%" PRIu64 "ns" : "%" PRIu64, ns);
@@ -30,9 +30,9 @@ char *fmt_duration(uint64_t ns, char *buf, size_t size)
 	else if (ns < 59500000000ull)
 		one_unit((double)ns / 1e9, "s", buf, size);
 	else if (s < 3600)
-		snprintf(buf, size, "%" PRIu64 "m%02" PRIu64 "s", s / 60, s % 60);
+		snprintf(buf, size, "%" PRIu64 "m%" PRIu64 "s", s / 60, s % 60);
 	else
-		snprintf(buf, size, "%" PRIu64 "h%02" PRIu64 "m", s / 3600, s / 60 % 60);
+		snprintf(buf, size, "%" PRIu64 "h%" PRIu64 "m", s / 3600, s / 60 % 60);
 	return buf;
 }
 
@@ -100,7 +100,8 @@ char *fmt_bytes(uint64_t n, char *buf, size_t size)
 	double v = (double)n;
 	size_t u = 0;
 
-	while (v >= 1024 && u + 1 < ARRAY_LEN(units)) {
+	/* with one decimal, 1023.95 would round up to 1024.0 */
+	while (v >= (u ? 1023.95 : 1024) && u + 1 < ARRAY_LEN(units)) {
 		v /= 1024;
 		u++;
 	}
