@@ -16,7 +16,7 @@ static void newline(struct jsonw *w)
 /* What stands before a value or key: a comma, a line break. */
 static void separate(struct jsonw *w)
 {
-	uint32_t bit = 1u << (w->depth & 31);
+	uint64_t bit = 1ull << w->depth;
 
 	if (w->after_key) {
 		w->after_key = false;
@@ -33,17 +33,17 @@ static void begin(struct jsonw *w, char c)
 {
 	separate(w);
 	strbuf_addc(w->out, c);
-	if (w->depth + 1 >= MAX_DEPTH) {
+	if (w->depth >= MAX_DEPTH) {
 		w->out->error = -E2BIG;
 		return;
 	}
 	w->depth++;
-	w->has_items &= ~(1u << w->depth);
+	w->has_items &= ~(1ull << w->depth);
 }
 
 static void end(struct jsonw *w, char c)
 {
-	bool items = w->has_items & 1u << w->depth;
+	bool items = w->has_items & 1ull << w->depth;
 
 	if (w->depth)
 		w->depth--;

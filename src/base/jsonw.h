@@ -9,7 +9,7 @@ struct jsonw {
 	struct strbuf *out;
 	unsigned depth;
 	int indent;	    /* 0 = compact, else spaces per level */
-	uint32_t has_items; /* bit per level */
+	uint64_t has_items; /* bit per level */
 	bool after_key;
 };
 

@@ -43,8 +43,11 @@ void table_free(struct table *t)
 int table_add_row(struct table *t, const char *const *cells)
 {
 	size_t base = t->n_rows * t->n_columns;
-	int err = UTIL_GROW(t->cells, t->cap_cells, base + t->n_columns, (size_t)MAX_ROWS * MAX_COLUMNS);
+	int err;
 
+	if (t->n_rows >= MAX_ROWS)
+		return -E2BIG;
+	err = UTIL_GROW(t->cells, t->cap_cells, base + t->n_columns, (size_t)MAX_ROWS * MAX_COLUMNS);
 	if (err)
 		return err;
 	for (size_t i = 0; i < t->n_columns; i++) {
@@ -192,10 +195,14 @@ static void add_rule(struct strbuf *out, int margin, const int *widths, size_t n
 
 static void add_cell(struct strbuf *out, const char *text, int width, enum table_align align)
 {
-	int pad = width - MIN(text_width(text), width);
+	cleanup_strbuf struct strbuf cut = STRBUF_INIT(1 << 17);
+	int pad;
 
+	text_add_safe(&cut, text, width);
+	/* less than width when a wide character did not fit the last column */
+	pad = width - MIN(text_width(strbuf_str(&cut)), width);
 	strbuf_addf(out, " %*s", align == TABLE_RIGHT ? pad : 0, "");
-	text_add_safe(out, text, width);
+	strbuf_adds(out, strbuf_str(&cut));
 	strbuf_addf(out, "%*s ", align == TABLE_RIGHT ? 0 : pad, "");
 }
 

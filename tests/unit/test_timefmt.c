@@ -91,9 +91,9 @@ static void no_duration_reads_far_from_what_it_is(void **state UNUSED)
 {
 	char buf[TIMEFMT_MAX];
 
-	for (double at = 1; at < 1.8e19; at *= 1.0137) {
-		double d = (double)(uint64_t)at;
-		double v = read_back(fmt_duration((uint64_t)at, buf, sizeof(buf)));
+	for (uint64_t ns = 1; ns < UINT64_MAX / 2; ns += 1 + ns / 73) {
+		double d = (double)ns;
+		double v = read_back(fmt_duration(ns, buf, sizeof(buf)));
 
 		if (v < d * 0.94 || v > d * 1.06)
 			fail_msg("%.0f ns is printed as %s", d, buf);
