@@ -159,9 +159,9 @@ static int prepare(struct session *s)
 	if (!err)
 		err = state_init(&s->state);
 	if (!err)
-		err = open_store(s);
-	if (!err)
 		err = open_probe(s);
+	if (!err) /* not before: without rights no empty recording is left behind */
+		err = open_store(s);
 	if (err)
 		return err;
 	sample_clock(s);
