@@ -46,6 +46,8 @@ static char thread_state(uint32_t tgid, const char *tid)
 	return after && after[1] == ' ' ? after[2] : 0;
 }
 
+/* Sleepers in the kernel that no signal wakes count as stopped: they are not about to unwind, and a slow disk
+ * of theirs must not hold the others. */
 static bool all_stopped(uint32_t tgid)
 {
 	char path[64];
@@ -60,19 +62,29 @@ static bool all_stopped(uint32_t tgid)
 	while (all && (entry = readdir(dir))) {
 		char state = isdigit((unsigned char)*entry->d_name) ? thread_state(tgid, entry->d_name) : 0;
 
-		all = !state || strchr("TtZX", state);
+		all = !state || strchr("TtDZX", state);
 	}
 	closedir(dir);
 	return all;
 }
 
-/* Every thread, not only the one that asked: the signal that lets a process go also takes back stops that
- * have not come into effect, and a thread whose stop was taken back would run into its trampoline. */
-static bool wait_stopped(uint32_t tgid)
+/* Every thread: the signal that lets a process go also takes back stops that have not come into effect, and a
+ * thread whose stop was taken back would run into its trampoline. */
+static void wait_all_stopped(uint32_t tgid)
 {
+	for (int i = 0; i < STOP_WAIT_MS && !all_stopped(tgid); i++)
+		sleep_ms(1);
+}
+
+static bool wait_thread_stopped(const struct abi_rec_unwind *r)
+{
+	char tid[16], state;
+
+	snprintf(tid, sizeof(tid), "%u", r->tid);
 	for (int i = 0; i < STOP_WAIT_MS; i++) {
-		if (all_stopped(tgid))
-			return true;
+		state = thread_state(r->tgid, tid);
+		if (!state || state == 'T' || state == 't')
+			return state;
 		sleep_ms(1);
 	}
 	return false;
@@ -126,12 +138,14 @@ static void repair(struct probe *p, struct guard_batch *b)
 {
 	while (b->n) {
 		for (size_t i = 0; i < b->n; i++) {
-			bool ok = wait_stopped(b->rec[i].tgid) && restore(&b->rec[i]);
+			bool ok = wait_thread_stopped(&b->rec[i]) && restore(&b->rec[i]);
 
 			remember(b, b->rec[i].tgid);
 			atomic_fetch_add(ok ? &p->unwinds_repaired : &p->unwinds_failed, 1);
 		}
 		b->n = 0;
+		for (size_t i = 0; i < b->n_stopped; i++)
+			wait_all_stopped(b->stopped[i]);
 		ring_buffer__consume(p->unwinds);
 	}
 	for (size_t i = 0; i < b->n_stopped; i++)

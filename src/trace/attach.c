@@ -1,6 +1,7 @@
 /* Which files get probes: every CUDA library (or program with the runtime linked in) of the targets. */
 #include "trace/session.h"
 #include "base/log.h"
+#include "model/timefmt.h"
 
 #include <errno.h>
 #include <sys/stat.h>
@@ -162,6 +163,22 @@ static void attach_libs(struct session *s, const struct discovery *d)
 	}
 }
 
+/* Between loading and probing a process may have called: that no counter knows of it must be said. */
+static void tell_late(const struct session *s, const struct discovery *d)
+{
+	char when[TIMEFMT_MAX];
+
+	fmt_local(session_wall_ns(s, session_now_ns()), when, sizeof(when));
+	for (size_t i = 0; i < d->n_libs; i++) {
+		const struct cuda_lib *lib = &d->libs[i];
+
+		if (lib->from_pid && !is_attached(s, lib))
+			log_warn("%s came into use while tracing (PID %u): its calls are counted from %s on, "
+				 "earlier ones are not",
+				lib->path, lib->from_pid, when);
+	}
+}
+
 static void note_coverage(struct session *s, const struct discovery *d)
 {
 	int64_t now = session_wall_ns(s, session_now_ns());
@@ -254,6 +271,8 @@ int attach_scan(struct session *s, bool first)
 		discovery_free(&d);
 		return err;
 	}
+	if (!first)
+		tell_late(s, &d);
 	attach_libs(s, &d);
 	attach_unwinders(s, &d);
 	if (first) {

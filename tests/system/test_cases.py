@@ -136,7 +136,17 @@ def test_dis03_a_runtime_linked_in_is_seen_or_said(bpf, inputs, start, trace, pr
         assert "linked in" in t.err.text()
 
 
-@pytest.mark.xfail(reason="a library loaded while tracing is probed 0.2 s late, and nothing says what was missed")
+def test_dis03_a_library_loaded_while_tracing_is_said(bpf, job, trace, sim, tmp_path):
+    late = shutil.copy(sim / "libcudart.so.12", tmp_path / "libcudart.so.12")
+    j = job(f"runtime {late}\nloop 0 {{ call cudaMalloc 64; call cudaFree; sleep 1ms }}")
+    t = trace(j.pid)
+    j.go()
+    t.err.wait(f"{late} came into use while tracing (PID {j.pid})", t.process)
+    t.out.wait('"cudaMalloc"', t.process)
+    end(t)
+
+
+@pytest.mark.xfail(reason="a process that ends before the next look for new libraries is not seen in them")
 def test_dis03_a_driver_loaded_while_tracing_is_seen_or_said(bpf, inputs, start, trace):
     top = inputs("DIS-03")
     j = start(Job, [top / "DIS-03/app-static", "wait"], env={"SIM_DRIVER": f"{top}/common/out/libcuda.so.1"})
@@ -146,7 +156,7 @@ def test_dis03_a_driver_loaded_while_tracing_is_seen_or_said(bpf, inputs, start,
     assert j.finish() == 0, j.err.text()
     assert t.finish() == 0, t.err.text()
     seen = len(t.events(op="cuMemAlloc")), len(t.events(op="cuLaunchKernel"))
-    assert seen == (400, 2000) or "libcuda" in t.err.text()
+    assert seen == (400, 2000) or re.search(r"libcuda\S* came into use while tracing \(PID %d\)" % j.pid, t.err.text())
 
 
 def test_dis05_one_file_by_four_names_counts_once(bpf, start, sim, trace, mounted, tmp_path):
